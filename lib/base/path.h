@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files and folders that must be opened with care: a user's own folder below
+ * a shared one, and outputs that appear whole or not at all.
+ */
+#ifndef HL_PATH_H
+#define HL_PATH_H
+
+#include "err.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+/* Make (if need be) and open a folder that only this user may use: mode 0700,
+ * no symbolic link, owned by the effective uid (architecture, decision 8).
+ * Returns an O_DIRECTORY descriptor (close-on-exec), or -1. */
+int hl_path_own_dir(const char *path, struct hl_err *e);
+/* The same for one component below an open folder. */
+int hl_path_own_dir_at(int dirfd, const char *name, struct hl_err *e);
+
+/* Write all n bytes, going on after short writes and EINTR. 0 or -1 (errno). */
+int hl_path_write_all(int fd, const void *p, size_t n);
+/* Read exactly n bytes at an offset. 0; 1 when the file ends before; -1. */
+int hl_path_pread_all(int fd, void *p, size_t n, off_t at);
+
+/* An output under its temporary name, beside its final one. */
+struct hl_out {
+    FILE *file;      /* buffered; NULL when only the name is wanted (HDF5) */
+    char *name;      /* final */
+    char *temp;      /* temporary, in the same folder */
+};
+/* Begin: makes the temporary file.  with_stdio: open o->file as well. */
+int hl_out_begin(struct hl_out *o, const char *name, int with_stdio, struct hl_err *e);
+/* Flush, sync, rename over the final name. */
+int hl_out_commit(struct hl_out *o, struct hl_err *e);
+/* Remove the temporary file; frees what is held.  Harmless after commit. */
+void hl_out_abort(struct hl_out *o);
+
+/* Remove a folder and all below it, never following links. 0 or -1. */
+int hl_path_remove_tree(const char *path);
+
+#endif

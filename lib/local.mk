@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+noinst_LTLIBRARIES += libhl-leaf.la libhl-base.la libhl-model.la libhl-io.la
+
+libhl_leaf_la_SOURCES = \
+  lib/leaf/bound.h lib/leaf/crc32c.c lib/leaf/heap_page.c lib/leaf/heap_page.h \
+  lib/leaf/ident.c lib/leaf/ident.h lib/leaf/messages.c lib/leaf/messages.h \
+  lib/leaf/record.c lib/leaf/record.h lib/leaf/row_buffer.h lib/leaf/wire.c lib/leaf/wire.h
+
+libhl_base_la_SOURCES = \
+  lib/base/buf.c lib/base/buf.h lib/base/err.c lib/base/err.h lib/base/path.c lib/base/path.h
+libhl_base_la_LIBADD = libhl-leaf.la
+
+libhl_model_la_SOURCES = \
+  lib/model/catalog.c lib/model/catalog.h lib/model/csv_out.c lib/model/sink.h
+libhl_model_la_LIBADD = libhl-base.la
+
+libhl_io_la_SOURCES = lib/io/json_out.c
+libhl_io_la_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
+libhl_io_la_LIBADD = libhl-model.la $(JSON_LIBS)
+if HAVE_HDF5
+libhl_io_la_SOURCES += lib/io/h5_out.c
+libhl_io_la_CFLAGS += $(HDF5_CFLAGS)
+libhl_io_la_LIBADD += $(HDF5_LIBS)
+endif
