@@ -9,10 +9,14 @@ libhl_leaf_la_SOURCES = \
 libhl_base_la_SOURCES = \
   lib/base/buf.c lib/base/buf.h lib/base/err.c lib/base/err.h lib/base/path.c lib/base/path.h
 libhl_base_la_LIBADD = libhl-leaf.la
+libhl_base_la_SOURCES += \
+  lib/base/clock.c lib/base/clock.h lib/base/conf.c lib/base/conf.h lib/base/log.c \
+  lib/base/log.h lib/base/table.c lib/base/table.h
 
 libhl_model_la_SOURCES = \
   lib/model/catalog.c lib/model/catalog.h lib/model/csv_out.c lib/model/sink.h
 libhl_model_la_LIBADD = libhl-base.la
+libhl_model_la_SOURCES += lib/model/spool.c lib/model/spool.h
 
 libhl_io_la_SOURCES = lib/io/json_out.c
 libhl_io_la_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
