@@ -15,14 +15,16 @@ libhl_base_la_LIBADD = libhl-leaf.la
 
 libhl_model_la_SOURCES = \
   lib/model/catalog.c lib/model/catalog.h lib/model/csv_out.c lib/model/sink.h \
-  lib/model/number.c lib/model/number.h lib/model/region_tree.c lib/model/region_tree.h lib/model/stream.c lib/model/stream.h
+  lib/model/number.c lib/model/number.h lib/model/region_tree.c lib/model/region_tree.h lib/model/stream.c lib/model/stream.h \
+  lib/model/stats.c lib/model/stats.h lib/model/profile.c lib/model/profile.h \
+  lib/model/csv_in.c lib/model/csv_in.h
 libhl_model_la_LIBADD = libhl-base.la -lm
 
-libhl_io_la_SOURCES = lib/io/json_out.c lib/io/meta.c lib/io/meta.h
+libhl_io_la_SOURCES = lib/io/json_out.c lib/io/meta.c lib/io/meta.h lib/io/json_in.c lib/io/readers.h
 libhl_io_la_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
 libhl_io_la_LIBADD = libhl-model.la $(JSON_LIBS)
 if HAVE_HDF5
-libhl_io_la_SOURCES += lib/io/h5_out.c lib/io/h5_heap.c lib/io/h5_priv.h
+libhl_io_la_SOURCES += lib/io/h5_out.c lib/io/h5_heap.c lib/io/h5_priv.h lib/io/h5_in.c
 libhl_io_la_CFLAGS += $(HDF5_CFLAGS)
 libhl_io_la_LIBADD += $(HDF5_LIBS)
 endif
