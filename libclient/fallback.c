@@ -50,26 +50,6 @@ static int create(struct hl_fallback *f, const struct hl_setup *s, const struct 
     return f->fd < 0 ? -1 : 0;
 }
 
-int hl_fallback_open(struct hl_fallback *f, const struct hl_setup *s,
-                     const struct hl_hello *hello)
-{
-    uint8_t bytes[HL_HELLO_CAP];
-    struct hl_hello h = *hello;
-    h.flags = HL_HELLO_FALLBACK;
-    int64_t n = hl_encode_hello(bytes, sizeof bytes, &h);
-    if (f->open)
-        return 0;
-    if (n < 0 || !*s->fallback || create(f, s, hello))
-        return -1;
-    f->open = 1;
-    f->size = 0;
-    f->id = hl_fd_id(f->fd);
-    if (hl_fallback_append(f, s, bytes, (size_t)n) == 0)
-        return 0;
-    hl_fallback_close(f);
-    return -1;
-}
-
 static int over_limit(const struct hl_fallback *f, size_t n)
 {
     struct rlimit r;
@@ -99,6 +79,42 @@ int hl_fallback_append(struct hl_fallback *f, const struct hl_setup *s, const vo
     if (done > 0 && hl_sys_ftruncate(f->fd, (off_t)f->size))
         hl_fallback_close(f);
     return -1;
+}
+
+static int write_hello(struct hl_fallback *f, const struct hl_setup *s,
+                       const struct hl_hello *hello)
+{
+    uint8_t bytes[HL_HELLO_CAP];
+    struct hl_hello h = *hello;
+    h.flags = HL_HELLO_FALLBACK;
+    int64_t n = hl_encode_hello(bytes, sizeof bytes, &h);
+    return n < 0 ? -1 : hl_fallback_append(f, s, bytes, (size_t)n);
+}
+
+int hl_fallback_open(struct hl_fallback *f, const struct hl_setup *s,
+                     const struct hl_hello *hello)
+{
+    if (f->open)
+        return 0;
+    if (!*s->fallback || create(f, s, hello))
+        return -1;
+    f->open = 1;
+    f->size = 0;
+    f->id = hl_fd_id(f->fd);
+    if (write_hello(f, s, hello) == 0)
+        return 0;
+    hl_fallback_close(f);
+    return -1;
+}
+
+void hl_fallback_greet_again(struct hl_fallback *f, const struct hl_setup *s,
+                             const struct hl_hello *hello)
+{
+    if (!f->open || !hl_fd_is(f->fd, f->id) || hl_sys_ftruncate(f->fd, 0))
+        return;
+    f->size = 0;
+    if (write_hello(f, s, hello))
+        hl_fallback_close(f); /* rows without a hello are nobody's */
 }
 
 void hl_fallback_close(struct hl_fallback *f)

@@ -25,6 +25,10 @@ int hl_fallback_open(struct hl_fallback *f, const struct hl_setup *s,
 int hl_fallback_append(struct hl_fallback *f, const struct hl_setup *s, const void *p,
                        size_t n);
 
+/* Write the hello anew, as long as nothing else is in the file. */
+void hl_fallback_greet_again(struct hl_fallback *f, const struct hl_setup *s,
+                             const struct hl_hello *hello);
+
 void hl_fallback_close(struct hl_fallback *f);
 
 #endif

@@ -263,6 +263,10 @@ void hl_sender_start(struct hl_sender *d)
 
 void hl_sender_greet_again(struct hl_sender *d)
 {
+    if (d->sink == HL_SINK_FILE && !d->n_rows) {
+        describe(d);
+        hl_fallback_greet_again(&d->file, &d->setup, &d->hello);
+    }
     if (d->sink != HL_SINK_COLLECTOR)
         return;
     hl_conn_close(&d->conn);

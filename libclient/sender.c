@@ -256,11 +256,9 @@ void hl_sender_finish(struct hl_sender *d)
 
 void hl_sender_forget(struct hl_sender *d)
 {
-    if (d->conn.state != HL_CONN_CLOSED)
-        close(d->conn.fd);
-    if (d->ring.h && d->ring.fd >= 0)
+    hl_conn_close(&d->conn);
+    if (hl_ring_shared(&d->ring))
         close(d->ring.fd);
-    if (d->file.open)
-        close(d->file.fd);
+    hl_fallback_close(&d->file);
     memset(d, 0, sizeof *d);
 }

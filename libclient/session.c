@@ -91,7 +91,10 @@ static int take_metrics(heapline_session *s, const char *const *metrics, size_t 
         if (hl_name_add(&s->metrics, metrics[i], len))
             return HEAPLINE_ENOMEM;
     }
-    return hl_bytes_reserve(&s->values, n * sizeof(struct hl_value)) ? HEAPLINE_ENOMEM : 0;
+    return hl_bytes_reserve(&s->values, n * sizeof(struct hl_value)) ||
+                   hl_bytes_reserve(&s->row, n * sizeof(double))
+               ? HEAPLINE_ENOMEM
+               : 0;
 }
 
 static void free_names(heapline_session *s)
