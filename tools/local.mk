@@ -8,3 +8,11 @@ heapline_run_LDADD = libhl-model.la libhl-base.la libhl-leaf.la
 bin_PROGRAMS += heapline-report
 heapline_report_SOURCES = tools/report.c tools/report.h tools/report_regions.c tools/report_heap.c
 heapline_report_LDADD = libhl-io.la libhl-model.la libhl-base.la libhl-leaf.la
+
+completiondir = $(datadir)/bash-completion/completions
+dist_completion_DATA = completion/heapline.bash
+install-data-hook:
+	cd $(DESTDIR)$(completiondir) && for p in run gather report; do \
+	  $(LN_S) -f heapline.bash heapline-$$p; done
+uninstall-hook:
+	cd $(DESTDIR)$(completiondir) && rm -f heapline-run heapline-gather heapline-report
