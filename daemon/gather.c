@@ -216,10 +216,9 @@ static void tell_notes(const struct gather *g)
                 g->o.key);
 }
 
+/* heapline-run goes by this line, not by a launcher's exit status. */
 static void tell_status(const struct gather *g)
 {
-    if (g->o.quiet)
-        return;
     printf("heapline-gather: %s: %llu ranks, %llu frames, %zu processes in",
            g->plan.n_missing ? "incomplete" : "complete", (unsigned long long)g->plan.n_ranks,
            (unsigned long long)g->plan.total_frames, g->plan.n_heap);

@@ -32,7 +32,7 @@ static const char help[] =
     "      --without-node HOST  go on without that node, and say so in the outputs\n"
     "      --local              this node alone, whatever the environment says\n"
     "      --keep               do not mark the data as read\n"
-    "  -q, --quiet              print nothing but errors\n"
+    "  -q, --quiet              no notes, only the status line and errors\n"
     "      --help, --version\n";
 
 enum { O_RUN_ID = 256, O_APP, O_META, O_SOCKET, O_SPOOL, O_WITHOUT, O_LOCAL, O_KEEP, O_HELP,

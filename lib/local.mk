@@ -4,7 +4,8 @@ noinst_LTLIBRARIES += libhl-leaf.la libhl-base.la libhl-model.la libhl-io.la
 libhl_leaf_la_SOURCES = \
   lib/leaf/bound.h lib/leaf/crc32c.c lib/leaf/heap_page.c lib/leaf/heap_page.h \
   lib/leaf/ident.c lib/leaf/ident.h lib/leaf/messages.c lib/leaf/messages.h \
-  lib/leaf/record.c lib/leaf/record.h lib/leaf/row_buffer.h lib/leaf/wire.c lib/leaf/wire.h
+  lib/leaf/record.c lib/leaf/record.h lib/leaf/region_name.c lib/leaf/region_name.h \
+  lib/leaf/row_buffer.h lib/leaf/wire.c lib/leaf/wire.h
 
 libhl_base_la_SOURCES = \
   lib/base/buf.c lib/base/buf.h lib/base/err.c lib/base/err.h lib/base/path.c lib/base/path.h lib/base/link.c lib/base/link.h \
