@@ -94,7 +94,7 @@ static void grow(long calls)
 {
     uint64_t s = 3;
     for (long i = 0; i < calls; i++)
-        write_to(malloc(16 + roll(&s) % 512));
+        write_to(malloc(8 + roll(&s) % 48));
 }
 
 struct hand {
