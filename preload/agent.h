@@ -80,13 +80,9 @@ enum hl_mode {
     HL_MODE_BUSY = 3   /* a new process is setting itself up; nothing is counted */
 };
 
-/* How far the page is shared between threads. */
-enum hl_sharing { HL_ALONE = 0, HL_SWITCHING = 1, HL_SHARED = 2 };
-
 struct hl_agent {
     int mode;                 /* enum hl_mode */
-    int sharing;              /* enum hl_sharing */
-    int no_barrier;           /* membarrier is missing: publish every operation */
+    int no_barrier;           /* membarrier is missing: see count.c */
     struct hl_heap_header *page;
     struct hl_heap_slot *slots;
     int page_is_static, page_is_file;

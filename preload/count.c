@@ -8,24 +8,38 @@
  * One thread.  The first thread is alone: live is inherited + its net, high is its
  * window, so each new maximum comes here and the peak is exact.
  *
- * Several.  The thread in slot i (from 1) holds its net change back until it
- * exceeds
- *     T_i = peak / 8192 / 2^floor(log2 i)
- * in either direction, then adds it to the shared live and raises the peak.
- * Bound: slots 2^k ... 2^(k+1)-1 hold back at most 2^k * peak/8192/2^k = peak/8192
- * together, and N threads have used slots 1 ... N at most (a slot is taken fresh
- * only when none is free), so there are at most floor(log2 N) + 1 such groups:
- * live is off by at most (ceil(log2 N) + 1) * peak / 8192 at any instant, in
- * either direction, hence so is its maximum.  T_i is taken from the peak known
- * when the thread last published; later peaks are larger, so it is never too
- * large for the final one.
+ * Several.  Each thread has told the others what they should reckon with, its claim;
+ * the sum of all claims and what was inherited is the total.  With
+ *     T_i = peak / 8192 / 2^floor(log2 i)      for the thread in slot i, from 1
+ * two things hold, but for operations in progress:
+ *   (1) net <= claim + T_i in each slot;
+ *   (2) total <= peak, or else also claim <= net + T_i in each slot.
+ * Slots 2^k ... 2^(k+1)-1 have T_i that add up to at most peak/8192, and N threads
+ * have used slots 1 ... N at most (a fresh slot is taken only when none is free),
+ * so all T_i add up to B <= (floor(log2 N) + 1) * peak / 8192, the bound of the
+ * record.  By (1) live <= total + B: nothing above peak + B is missed while
+ * total <= peak.  The peak is raised to the total only when all claims are tight,
+ * by (2) total <= live + B, so it is never above the true one by more than B.
+ * T_i is taken from the peak known at the time; it only grows.
  *
- * The step between.  A second thread that comes to count sets the flag and both
- * limits of the first slot, so that the first thread's next operation comes
- * here; membarrier makes every operation of the first thread either see that or
- * be seen.  Then it adds the first one's net to live on its behalf, and only then
- * counts itself.  Who sets limits looks at the flag again afterwards; the second
- * round of the barrier is for limits stored between flag and look.
+ * LOOSE: well below the peak threads claim more than they use, a share of what is
+ * left to the peak, and need not come here while they stay within it.  A claim
+ * that would lift the total over the peak is refused; then all are made tight.
+ * TIGHT (and while that is under way, TIGHTENING): claims follow net within T_i.
+ * Mode and total are one word, so no claim can slip in between two modes.
+ *
+ * To tighten, whoever wants it sets the mode, then both limits of every slot, so
+ * that each thread's next operation comes here; membarrier makes every operation
+ * either see that or be seen.  Who sets its limits looks at the mode again
+ * afterwards; the second round of the barrier is for limits that were stored
+ * between the two.  Then each slot's claim is set to its net on its thread's behalf.
+ * A thread that is between changing total and claim says so (claiming); while one is,
+ * the mode stays TIGHTENING and the peak is raised to the sum of all net instead.
+ * Nobody waits: who finds the mode TIGHTENING and needs it done does it as well.
+ * The step from one thread to two is the same: the first thread's claim is made
+ * before the second one counts.
+ * Loosening is put off twice as long after each tightening, up to a limit, so
+ * that a program that works right at its peak pays for few of them.
  *
  * The time of the peak is read from the coarse clock (a copy the kernel writes
  * once a tick, read without a system call) at each new peak.
@@ -40,10 +54,23 @@
 #include <unistd.h>
 
 enum { BATCH_SHIFT = 13 };      /* 8192 */
+enum { SHARE_SHIFT = 2 };       /* a claim takes at most 1/4 of its share of the room */
+enum { ROOM_SHIFT = 6 };        /* loosen when 1/64 of the peak is free */
+enum { PATIENCE_MIN = 64, PATIENCE_MAX = 65536 };
 enum { TRY_AGAIN = 256 };       /* operations in the shared slot between searches */
 enum { MAX_TURNS = 1000 };      /* of reading a slot that keeps moving */
 #define FAR (INT64_MAX / 2)     /* beyond any net, and safe to subtract */
 #define LAST (HL_HEAP_N_SLOTS - 1)
+
+enum mode { ALONE = 0, TIGHTENING = 1, TIGHT = 2, LOOSE = 3 };
+
+/* Bytes << 16 | number of the latest tightening << 2 | mode.  A slot's claim is a
+ * word like that, too, without the mode: it tells in which round it was made. */
+enum { BYTES_SHIFT = 16, ROUND_ONE = 4, ROUNDS = 0xfffc, MODES = 3, STAGE = 0xffff };
+static struct {
+    uint64_t word;
+    uint32_t patience, calm;
+} shared __attribute__((aligned(64)));
 
 struct hl_heap_slot hl_no_slot = {.high_bytes = -FAR, .low_bytes = FAR};
 __thread struct hl_thread hl_mine __attribute__((tls_model("initial-exec"))) = {
@@ -73,7 +100,29 @@ static int64_t since_load(const struct hl_heap_header *h)
 
 /* ---- several threads ---- */
 
-static void raise_shared(struct hl_heap_header *h, int64_t live)
+static enum mode mode_of(uint64_t word)
+{
+    return (enum mode)(word & MODES);
+}
+
+static int64_t bytes_of(uint64_t word)
+{
+    return (int64_t)word >> BYTES_SHIFT;
+}
+
+static int swap_word(uint64_t *seen, uint64_t to)
+{
+    return __atomic_compare_exchange_n(&shared.word, seen, to, 0, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
+}
+
+static int64_t known_peak(const struct hl_heap_header *h)
+{
+    int64_t a = LOAD(h->peak_bytes), b = LOAD(h->shared_peak_bytes);
+    return a > b ? a : b;
+}
+
+static void raise_peak(struct hl_heap_header *h, int64_t live)
 {
     int64_t seen = LOAD(h->shared_peak_bytes);
     if (live <= LOAD(h->peak_bytes))
@@ -86,48 +135,33 @@ static void raise_shared(struct hl_heap_header *h, int64_t live)
         }
 }
 
-static int64_t batch(const struct hl_heap_header *h, const struct hl_heap_slot *s)
+static int64_t sum_of_net(const struct hl_heap_header *h)
+{
+    int64_t sum = h->inherited_bytes;
+    for (size_t i = 0, n = hl_heap_slots_to_read(h); i < n; i++)
+        sum += LOAD(hl_agent.slots[i].net_bytes);
+    return sum;
+}
+
+/* T_i; without membarrier nothing is held back while one thread counts. */
+static int64_t batch(const struct hl_heap_header *h, const struct hl_heap_slot *s, int64_t peak)
 {
     uint64_t i = (uint64_t)(s - hl_agent.slots) + 1;
-    int64_t a = LOAD(h->peak_bytes), b = LOAD(h->shared_peak_bytes);
     if (hl_agent.no_barrier && LOAD(h->n_threads_seen) == 1)
         return 0;
-    return (a > b ? a : b) >> BATCH_SHIFT >> (63 - __builtin_clzll(i));
-}
-
-/* Add what s has not published to live.  Both its owner and a thread that takes
- * the first slot over may do so: each successful exchange adds just the
- * difference it made, so that live stays the sum of all published. */
-static int64_t add_to_live(struct hl_heap_header *h, struct hl_heap_slot *s)
-{
-    int64_t old = LOAD(s->published_bytes), net;
-    do
-        net = LOAD(s->net_bytes);
-    while (!__atomic_compare_exchange_n(&s->published_bytes, &old, net, 0,
-                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    if (net == old)
-        return LOAD(h->live_bytes);
-    return __atomic_add_fetch(&h->live_bytes, net - old, __ATOMIC_RELAXED);
-}
-
-static void set_limits(struct hl_heap_slot *s, int64_t published, int64_t t)
-{
-    int64_t window = LOAD(s->window_bytes);
-    STORE(s->low_bytes, published - t);
-    STORE(s->high_bytes, published + t < window ? published + t : window);
-}
-
-static void publish(struct hl_heap_slot *s)
-{
-    struct hl_heap_header *h = hl_agent.page;
-    raise_shared(h, add_to_live(h, s));
-    set_limits(s, LOAD(s->published_bytes), batch(h, s));
+    return peak >> BATCH_SHIFT >> (63 - __builtin_clzll(i));
 }
 
 static void force(struct hl_heap_slot *s)
 {
     STORE(s->high_bytes, -FAR);
     STORE(s->low_bytes, FAR);
+}
+
+static void force_all(void)
+{
+    for (size_t i = 0, n = hl_heap_slots_to_read(hl_agent.page); i < n && i < LAST; i++)
+        force(&hl_agent.slots[i]);
 }
 
 static void barrier(void)
@@ -139,20 +173,161 @@ static void barrier(void)
     errno = e;
 }
 
-/* Every thread that finds the switch unfinished makes it itself: all steps may
- * be done twice. */
-static void switch_over(void)
+static uint64_t load_word(void)
 {
-    struct hl_heap_slot *first = hl_agent.slots;
-    if (__atomic_load_n(&hl_agent.sharing, __ATOMIC_ACQUIRE) == HL_SHARED)
+    return __atomic_load_n(&shared.word, __ATOMIC_SEQ_CST);
+}
+
+static void add_to_total(int64_t bytes)
+{
+    __atomic_add_fetch(&shared.word, (uint64_t)bytes << BYTES_SHIFT, __ATOMIC_SEQ_CST);
+}
+
+static int swap_claim(struct hl_heap_slot *s, uint64_t *seen, int64_t bytes, uint64_t round)
+{
+    uint64_t to = (uint64_t)bytes << BYTES_SHIFT | (round & ROUNDS);
+    return __atomic_compare_exchange_n(&s->claim, seen, to, 0, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
+}
+
+/* Set a claim from before this round to its slot's net, on behalf of its thread.
+ * Later ones are left alone: they are tight, or we are late. */
+static void tighten_slot(struct hl_heap_slot *s, uint64_t round)
+{
+    uint64_t old = LOAD(s->claim);
+    int64_t net;
+    do {
+        if (((old - round) & ROUNDS) <= ROUNDS / 2)
+            return;
+        net = LOAD(s->net_bytes);
+    } while (!swap_claim(s, &old, net, round));
+    add_to_total(net - bytes_of(old));
+}
+
+/* Make all claims tight; several threads may be at it in one round.  Returns the
+ * stage in which this thread has done so. */
+static uint64_t tighten(void)
+{
+    const struct hl_heap_header *h = hl_agent.page;
+    uint64_t w = load_word(), ours;
+    int claiming = 0;
+    do {
+        if (mode_of(w) == TIGHT)
+            return w & STAGE;
+        ours = mode_of(w) == TIGHTENING ? w & STAGE : ((w + ROUND_ONE) & ROUNDS) | TIGHTENING;
+    } while (!swap_word(&w, (w & ~(uint64_t)STAGE) | ours));
+    if (mode_of(w) == LOOSE && LOAD(shared.patience) < PATIENCE_MAX)
+        STORE(shared.patience, LOAD(shared.patience) * 2);
+    force_all();
+    barrier();
+    force_all();
+    barrier();
+    for (size_t i = 0, n = hl_heap_slots_to_read(h); i < n && i < LAST; i++) {
+        claiming |= __atomic_load_n(&hl_agent.slots[i].claiming, __ATOMIC_SEQ_CST);
+        tighten_slot(&hl_agent.slots[i], ours);
+    }
+    for (w = load_word(); !claiming && (w & STAGE) == ours;)
+        if (swap_word(&w, (w & ~(uint64_t)MODES) | TIGHT))
+            break;
+    return ours;
+}
+
+/* Somebody is below the peak while all are tight: perhaps loosen. */
+static void loosen(uint64_t w, int64_t peak)
+{
+    if (mode_of(w) != TIGHT || hl_agent.no_barrier || peak - bytes_of(w) <= peak >> ROOM_SHIFT)
         return;
-    __atomic_store_n(&hl_agent.sharing, HL_SWITCHING, __ATOMIC_SEQ_CST);
-    force(first);
-    barrier();
-    force(first);
-    barrier();
-    add_to_live(hl_agent.page, first);
-    __atomic_store_n(&hl_agent.sharing, HL_SHARED, __ATOMIC_RELEASE);
+    uint32_t calm = LOAD(shared.calm) + 1;
+    STORE(shared.calm, calm);
+    if (calm >= LOAD(shared.patience) && swap_word(&w, w | LOOSE))
+        STORE(shared.calm, 0);
+}
+
+/* May the total pass the peak?  passed: the stage in which the caller has made all
+ * tight. */
+static int may_pass(uint64_t w, uint64_t passed)
+{
+    return mode_of(w) == TIGHT || (mode_of(w) == TIGHTENING && (w & STAGE) == passed);
+}
+
+struct deal {
+    uint64_t word; /* the shared word, before and then after it */
+    int64_t claim, credit, t, peak;
+};
+enum outcome { DONE, AGAIN, REFUSED };
+
+/* One attempt to bring the claim of s in line with its net. */
+static enum outcome deal(const struct hl_heap_header *h, struct hl_heap_slot *s, uint64_t passed,
+                         int may_hold, struct deal *d)
+{
+    uint64_t w = d->word, old = LOAD(s->claim);
+    int64_t net = s->net_bytes;
+    d->claim = bytes_of(old);
+    d->credit = 0;
+    d->peak = known_peak(h);
+    d->t = batch(h, s, d->peak);
+    if (may_hold && mode_of(w) != LOOSE && ((w ^ old) & ROUNDS) == 0 &&
+        net - d->claim <= d->t && d->claim - net <= d->t)
+        return DONE;
+    int64_t room = d->peak - (bytes_of(w) - d->claim);
+    if (net > room && !may_pass(w, passed))
+        return REFUSED;
+    if (may_hold && mode_of(w) == LOOSE)
+        d->credit = ((room - net) >> SHARE_SHIFT) / (int64_t)LOAD(h->n_slots_used);
+    int64_t change = net + d->credit - d->claim;
+    d->claim += change;
+    d->word = w + ((uint64_t)change << BYTES_SHIFT);
+    if (!swap_word(&w, d->word))
+        return AGAIN;
+    if (swap_claim(s, &old, d->claim, w))
+        return DONE;
+    add_to_total(-change); /* somebody tightened it meanwhile */
+    return AGAIN;
+}
+
+static void set_limits(struct hl_heap_slot *s, const struct deal *d)
+{
+    int64_t window = LOAD(s->window_bytes), high = d->claim + d->t;
+    int64_t down = 3 * d->credit > d->t ? 3 * d->credit : d->t;
+    STORE(s->low_bytes, d->claim - down);
+    STORE(s->high_bytes, high < window ? high : window);
+}
+
+/* An attempt, and the limits that follow from it. */
+static enum outcome attempt(struct hl_heap_header *h, struct hl_heap_slot *s, uint64_t passed,
+                            int may_hold, struct deal *d)
+{
+    int32_t outer = s->claiming; /* we may be a signal handler inside */
+    d->word = load_word();
+    if (mode_of(d->word) == LOOSE)
+        STORE(s->claiming, 1);
+    HL_ORDER();
+    enum outcome o = deal(h, s, passed, may_hold, d);
+    if (o == DONE)
+        set_limits(s, d);
+    HL_ORDER();
+    STORE(s->claiming, outer);
+    HL_ORDER(); /* the other side's half of this is membarrier */
+    if (o == DONE && d->credit && ((load_word() ^ d->word) & STAGE) != 0)
+        return AGAIN; /* no longer loose */
+    return o;
+}
+
+/* Bring the claim of this thread's slot in line with its net.  may_hold: it goes on
+ * counting there; otherwise nothing is held back. */
+static void settle(struct hl_heap_slot *s, int may_hold)
+{
+    struct hl_heap_header *h = hl_agent.page;
+    struct deal d;
+    uint64_t passed = 0;
+    enum outcome o;
+    while ((o = attempt(h, s, passed, may_hold, &d)) != DONE)
+        if (o == REFUSED)
+            passed = tighten();
+    if (bytes_of(d.word) > d.peak)
+        raise_peak(h, mode_of(d.word) == TIGHT ? bytes_of(d.word) : sum_of_net(h));
+    else
+        loosen(d.word, d.peak);
 }
 
 /* ---- slots ---- */
@@ -165,13 +340,17 @@ void hl_first_slot(void)
     s->high_bytes = s->window_bytes;
     s->low_bytes = INT64_MIN;
     s->owner_tid = (int32_t)hl_agent.pid;
-    h->live_bytes = h->inherited_bytes + s->published_bytes;
+    s->claim = 0;
+    shared.word = (uint64_t)h->inherited_bytes << BYTES_SHIFT |
+                  (hl_agent.no_barrier ? TIGHT : ALONE);
+    shared.patience = PATIENCE_MIN;
+    shared.calm = 0;
     h->n_slots_used = 1;
     h->n_threads_seen = 1;
-    hl_agent.sharing = hl_agent.no_barrier ? HL_SHARED : HL_ALONE;
+    s->claiming = 0;
     hl_mine.slot = s;
     if (hl_agent.no_barrier)
-        publish(s);
+        settle(s, 1);
 }
 
 static int claim(struct hl_heap_slot *s, int32_t old, int32_t tid)
@@ -207,16 +386,24 @@ static struct hl_heap_slot *find_slot(int32_t tid)
     return NULL;
 }
 
+/* A thread that comes to count beside the first one. */
+static void end_alone(void)
+{
+    if (mode_of(load_word()) == ALONE)
+        tighten();
+}
+
 static struct hl_heap_slot *take_slot(void)
 {
     int e = errno;
-    switch_over();
+    end_alone();
     struct hl_heap_slot *s = find_slot((int32_t)syscall(SYS_gettid));
     if (s) {
         if (!hl_mine.n_shared)
             __atomic_add_fetch(&hl_agent.page->n_threads_seen, 1, __ATOMIC_RELAXED);
         s->window_bytes = INT64_MAX;
-        publish(s);
+        s->claiming = 0;
+        settle(s, 1);
         if (hl_agent.key_ok)
             pthread_setspecific(hl_agent.key, &hl_mine);
         hl_mine.slot = s;
@@ -231,30 +418,39 @@ void hl_leave_slot(void)
     hl_mine.leaving = 1;
     if (s == &hl_no_slot || hl_agent.mode != HL_MODE_ON)
         return;
-    if (__atomic_load_n(&hl_agent.sharing, __ATOMIC_ACQUIRE) != HL_ALONE)
-        publish(s);
+    if (mode_of(LOAD(shared.word)) != ALONE)
+        settle(s, 0);
     hl_mine.slot = &hl_no_slot;
     __atomic_store_n(&s->owner_tid, 0, __ATOMIC_RELEASE);
 }
 
 /* ---- operations of threads without a slot ---- */
 
-/* The last slot has many writers: all is added atomically and published. */
+/* The last slot has many writers: all is added atomically, its claim is its net. */
 static void count_shared(int64_t bytes, unsigned frees, unsigned allocs)
 {
     struct hl_heap_header *h = hl_agent.page;
     struct hl_heap_slot *s = &hl_agent.slots[LAST];
-    switch_over();
+    int64_t peak = known_peak(h);
+    uint64_t passed = 0, to;
+    end_alone();
     if (LOAD(h->n_slots_used) != HL_HEAP_N_SLOTS)
         STORE(h->n_slots_used, (uint32_t)HL_HEAP_N_SLOTS);
     __atomic_add_fetch(&s->frees, frees, __ATOMIC_RELAXED);
     __atomic_add_fetch(&s->allocs, allocs, __ATOMIC_RELAXED);
     __atomic_add_fetch(&s->net_bytes, bytes, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&s->published_bytes, bytes, __ATOMIC_RELAXED);
-    raise_shared(h, __atomic_add_fetch(&h->live_bytes, bytes, __ATOMIC_RELAXED));
+    for (uint64_t w = load_word();;) {
+        to = w + ((uint64_t)bytes << BYTES_SHIFT);
+        if (bytes > 0 && bytes_of(to) > peak && !may_pass(w, passed)) {
+            passed = tighten();
+            w = load_word();
+        } else if (swap_word(&w, to)) {
+            break;
+        }
+    }
+    if (bytes_of(to) > peak)
+        raise_peak(h, mode_of(to) == TIGHT ? bytes_of(to) : sum_of_net(h));
 }
-
-static void count_first(int64_t bytes, unsigned frees, unsigned allocs);
 
 static void beyond(struct hl_heap_slot *s)
 {
@@ -262,7 +458,7 @@ static void beyond(struct hl_heap_slot *s)
     int64_t net = s->net_bytes;
     if (net > s->window_bytes)
         s->window_bytes = net;
-    if (LOAD(hl_agent.sharing) == HL_ALONE) {
+    if (mode_of(LOAD(shared.word)) == ALONE) {
         int64_t live = h->inherited_bytes + net;
         if (live > h->peak_bytes) {
             STORE(h->peak_bytes, live);
@@ -270,14 +466,10 @@ static void beyond(struct hl_heap_slot *s)
         }
         STORE(s->high_bytes, s->window_bytes);
         HL_ORDER(); /* the other side's half of this is membarrier */
-        if (LOAD(hl_agent.sharing) == HL_ALONE)
+        if (mode_of(LOAD(shared.word)) == ALONE)
             return;
     }
-    int64_t published = LOAD(s->published_bytes), t = published - LOAD(s->low_bytes);
-    if (net - published <= t && published - net <= t)
-        set_limits(s, published, t); /* only the window was passed */
-    else
-        publish(s);
+    settle(s, 1);
 }
 
 static void count_first(int64_t bytes, unsigned frees, unsigned allocs)

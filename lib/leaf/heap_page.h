@@ -31,17 +31,17 @@ enum {
  * after a release with low, and does the rest only beyond them.
  *   window: highest net since a region of this thread set it to net (and high to
  *     INT64_MIN, so that the next allocation looks); INT64_MAX: nobody asks.
- *   high, low: with one thread high is the window; from the second thread on they
- *     are published + T_i (or the window, if lower) and published - T_i, T_i the
- *     batch of the bound in preload/count.c. */
+ *   high, low: with one thread high is the window; from the second thread on the
+ *     range in which the thread need not tell the others (preload/count.c).
+ */
 struct hl_heap_slot {
     uint64_t allocs, frees;
     int64_t net_bytes;       /* allocated minus released by this slot's threads */
-    int64_t published_bytes; /* the part of net_bytes already added to live */
+    uint64_t claim;          /* what the others reckon with (preload/count.c) */
     int64_t window_bytes;
     int64_t high_bytes, low_bytes;
     int32_t owner_tid;       /* 0: free */
-    int32_t reserved;
+    int32_t claiming;        /* its thread is changing the claim */
 };
 _Static_assert(sizeof(struct hl_heap_slot) == HL_HEAP_SLOT_SIZE, "one cache line");
 
@@ -75,8 +75,7 @@ struct hl_heap_header {
     int64_t inherited_bytes;         /* live when a fork's child began; else 0 */
     uint32_t n_slots_used;           /* slots at or above were never taken */
     uint32_t n_threads_seen;         /* 1: the first thread is the only one that counted */
-    _Alignas(64) int64_t live_bytes; /* inherited and all published: for shared_peak alone */
-    int64_t shared_peak_bytes;
+    _Alignas(64) int64_t shared_peak_bytes;
     int64_t shared_peak_time_ns;
 
     /* Written once at the end. */
