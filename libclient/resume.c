@@ -115,14 +115,17 @@ static int resume_at(struct hl_sender *d, uint64_t appended)
     return 1;
 }
 
-static void acknowledged(struct hl_sender *d, uint64_t upto)
+/* 1: the collector has more than before. */
+static int acknowledged(struct hl_sender *d, uint64_t upto)
 {
     struct hl_row_buffer *h = d->ring.h;
+    int progress = upto > d->appended;
     d->appended = upto;
     if (d->n_extra && upto == h->head + d->n_extra)
         hl_ring_jump(&d->ring, upto), d->n_extra = 0;
     else if (upto > h->acked)
         hl_ring_ack(&d->ring, upto);
+    return progress;
 }
 
 int hl_sender_collect(struct hl_sender *d)
@@ -133,18 +136,15 @@ int hl_sender_collect(struct hl_sender *d)
         switch (hl_conn_next(&d->conn, &d->setup, &offset)) {
         case HL_ANSWER_NONE: return progress;
         case HL_ANSWER_OK:
-            if (!resume_at(d, offset))
-                break;
-            acknowledged(d, offset + d->shift);
-            progress = 1;
+            if (resume_at(d, offset))
+                progress |= acknowledged(d, offset + d->shift);
             break;
         case HL_ANSWER_ACK:
             if (offset > UINT64_MAX - d->shift || offset + d->shift > d->ring.h->sent) {
                 hl_conn_close(&d->conn); /* more than it was sent: nonsense */
                 break;
             }
-            acknowledged(d, offset + d->shift);
-            progress = 1;
+            progress |= acknowledged(d, offset + d->shift);
             break;
         case HL_ANSWER_REFUSED: refused(d); break;
         case HL_ANSWER_BROKEN: break;

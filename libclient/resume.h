@@ -16,8 +16,8 @@ void hl_sender_revive(struct hl_sender *d);
 /* Send what goes without waiting. */
 void hl_sender_push(struct hl_sender *d);
 
-/* Take all answers that have arrived; 1: the collector acknowledged or
- * greeted, 0: it did not. */
+/* Take all answers that have arrived; 1: the collector has more than before. A
+ * greeting alone is none: a collector may fail at the same bytes for ever. */
 int hl_sender_collect(struct hl_sender *d);
 
 /* Move to the file with all that is not acknowledged. 0; -1: no file, nothing

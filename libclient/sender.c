@@ -135,24 +135,27 @@ static int64_t patience(const struct hl_sender *d)
     return d->setup.drop || d->impatient ? 0 : d->setup.wait_ns;
 }
 
-/* What the collector has of a frame that was given up is a torn message, which
- * a new connection makes it forget, and whole ones, which the stream skips. */
+/* Some of a frame that was given up is under way, and the collector may append
+ * what is whole of it, now or later: its part of the stream is used up.  A new
+ * connection makes the collector forget the torn message at its end. */
 static void abandon_direct(struct hl_sender *d)
 {
     struct hl_row_buffer *h = d->ring.h;
-    if (h->sent > h->head)
-        hl_conn_close(&d->conn);
-    if (d->appended > h->head)
-        hl_ring_jump(&d->ring, d->appended);
-    h->sent = h->acked;
+    if (h->sent <= h->head)
+        return;
+    hl_conn_close(&d->conn);
+    hl_ring_jump(&d->ring, h->sent);
 }
 
 /* A frame that the buffer can never hold is held here until acknowledged. */
 static int send_direct(struct hl_sender *d, const uint8_t *p, size_t n)
 {
+    int64_t limit = patience(d);
+    if (wait_for(d, WANT_ACKED, 0, limit)) /* the ring first: it would be lost with this */
+        return waited_in_vain(d, p, n);
     d->extra = p;
     d->n_extra = n;
-    int e = wait_for(d, WANT_ACKED, 0, patience(d));
+    int e = wait_for(d, WANT_ACKED, 0, limit);
     d->extra = NULL;
     d->n_extra = 0;
     if (!e)
