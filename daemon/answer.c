@@ -6,7 +6,7 @@
 #include "peer.h"
 
 #include "job.h"
-#include "private.h"
+#include "lifetime.h"
 #include "process.h"
 
 #include <stdlib.h>
@@ -187,7 +187,7 @@ static void take_taken(struct hl_peer *p)
         return;
     }
     hl_peer_send(p, out, hl_encode_taken_ok(out, sizeof out));
-    hl_private_check(p->d);
+    hl_lifetime_check(p->d);
 }
 
 void hl_answer_take(struct hl_peer *p, const struct hl_wire_header *h, const uint8_t *body)

@@ -72,8 +72,7 @@ static enum step read_sockets(struct hl_process *p)
         if (hl_buf_left(&p->pending))
             return BLOCKED;
         if (p->peer[i]) { /* somebody else may hold it open: it is over */
-            p->peer[i] = NULL;
-            peer->process = NULL;
+            hl_peer_detach(peer);
             hl_peer_close(peer);
         }
     }

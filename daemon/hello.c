@@ -9,7 +9,7 @@
 #include "heap_page.h"
 #include "job.h"
 #include "path.h"
-#include "private.h"
+#include "lifetime.h"
 #include "process.h"
 #include "quota.h"
 #include "row_buffer.h"
@@ -151,12 +151,12 @@ static int reconnect(struct hl_peer *p, struct hl_process *proc, int i)
         hl_peer_refuse(p, HL_REFUSED_SPACE, "the spool cannot be written now");
         return -1;
     }
-    proc->peer[i] = p; /* before the old one closes: it is not the process's end */
-    p->process = proc;
     if (old && old->process == proc) {
-        old->process = NULL;
+        hl_peer_detach(old); /* its end is not the process's */
         hl_peer_close(old);
     }
+    proc->peer[i] = p;
+    p->process = proc;
     return 0;
 }
 

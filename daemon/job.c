@@ -7,7 +7,7 @@
 #include "clock.h"
 #include "err.h"
 #include "peer.h"
-#include "private.h"
+#include "lifetime.h"
 #include "process.h"
 
 #include <errno.h>
@@ -192,7 +192,7 @@ void hl_job_ended(struct hl_job *j)
     j->ended_real_ns = hl_real_ns();
     hl_job_set_state(j, j->taken ? HL_JOB_DONE : HL_JOB_QUIET, "last process ended");
     hl_answer_job_quiet(j);
-    hl_private_check(j->d);
+    hl_lifetime_check(j->d);
 }
 
 int hl_job_taken(struct hl_job *j)

@@ -6,7 +6,7 @@ noinst_LTLIBRARIES += libhl-daemon.la
 libhl_daemon_la_SOURCES = \
   daemon/answer.c daemon/daemon.h daemon/death.c daemon/hello.c daemon/job.c daemon/job.h \
   daemon/listen.c daemon/listen.h daemon/loop.c daemon/loop.h daemon/notify.c \
-  daemon/notify.h daemon/peer.c daemon/peer.h daemon/private.c daemon/private.h \
+  daemon/notify.h daemon/peer.c daemon/peer.h daemon/lifetime.c daemon/lifetime.h \
   daemon/process.c daemon/process.h daemon/procfs.c daemon/procfs.h daemon/quota.c \
   daemon/quota.h daemon/settings.c daemon/settings.h daemon/store.c daemon/store.h \
   daemon/tally.c daemon/tally.h daemon/upkeep.c

@@ -11,7 +11,7 @@
 #include "listen.h"
 #include "notify.h"
 #include "peer.h"
-#include "private.h"
+#include "lifetime.h"
 #include "process.h"
 #include "procfs.h"
 #include "quota.h"
@@ -255,7 +255,7 @@ static int make_timers(struct hl_daemon *d)
         hl_timer_fn *fn;
     } all[] = {{&d->ending_timer, hl_death_on_timer}, {&d->retry_timer, hl_store_on_retry},
                {&d->sample_timer, on_sample}, {&d->expire_timer, hl_store_on_expire},
-               {&d->sync_timer, hl_store_on_sync}, {&d->private_timer, hl_private_on_timer},
+               {&d->sync_timer, hl_store_on_sync}, {&d->private_timer, hl_lifetime_on_timer},
                {&d->watchdog_timer, on_watchdog}};
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -284,7 +284,7 @@ static int start(struct hl_daemon *d, struct hl_err *e)
     if (hl_listen_start(d, e))
         return -1;
     set_timers(d);
-    hl_private_check(d);
+    hl_lifetime_check(d);
     uint64_t watchdog = hl_notify_watchdog_ms();
     if (watchdog)
         hl_timer_set(d->watchdog_timer, watchdog, watchdog);
@@ -314,14 +314,25 @@ static void finish_accepted(struct hl_daemon *d)
 {
     struct hl_peer *p;
     hl_death_finish_all(d);
-    for (p = d->peers; p;) {
-        struct hl_peer *next = p->next;
-        if (p->state == HL_PEER_CLIENT)
+    d->pass++; /* each once; draining one may close others */
+    do {
+        for (p = d->peers; p && (p->state != HL_PEER_CLIENT || p->pass == d->pass);)
+            p = p->next;
+        if (p) {
+            p->pass = d->pass;
             hl_peer_drain(p, HL_PIECE_BYTES);
-        p = next;
-    }
+        }
+    } while (p);
     hl_death_finish_all(d);
     note_living(d);
+}
+
+static void close_peers(struct hl_daemon *d)
+{
+    while (d->peers) {
+        hl_peer_detach(d->peers); /* our end is not the end of its process */
+        hl_peer_close(d->peers);
+    }
 }
 
 static void release(struct hl_daemon *d)
@@ -329,10 +340,7 @@ static void release(struct hl_daemon *d)
     struct hl_timer **timers[] = {&d->ending_timer, &d->retry_timer, &d->sample_timer,
         &d->expire_timer, &d->sync_timer, &d->private_timer, &d->watchdog_timer};
     struct hl_job *j;
-    while (d->peers) {
-        d->peers->process = NULL; /* its process is freed below */
-        hl_peer_close(d->peers);
-    }
+    close_peers(d);
     for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));)
         hl_job_free(j);
     for (size_t i = 0; i < sizeof timers / sizeof *timers; i++)
@@ -359,9 +367,10 @@ static void stop(struct hl_daemon *d)
     d->stopping = 1;
     hl_listen_close(d);
     finish_accepted(d);
+    close_peers(d);
     if (!d->private_run)
         hl_store_sync_all(d);
-    hl_private_clean(d);
+    hl_lifetime_clean(d);
 }
 
 static int run(struct hl_daemon *d)

@@ -7,7 +7,7 @@
 #include "peer.h"
 
 #include "job.h"
-#include "private.h"
+#include "lifetime.h"
 #include "process.h"
 #include "quota.h"
 
@@ -139,16 +139,20 @@ static void leave_counts(struct hl_peer *p)
     p->job = NULL;
 }
 
+void hl_peer_detach(struct hl_peer *p)
+{
+    for (int i = 0; p->process && i < 2; i++)
+        if (p->process->peer[i] == p)
+            p->process->peer[i] = NULL;
+    p->process = NULL;
+}
+
 static void leave_process(struct hl_peer *p)
 {
     struct hl_process *proc = p->process;
-    p->process = NULL;
-    if (!proc)
-        return;
-    for (int i = 0; i < 2; i++)
-        if (proc->peer[i] == p)
-            proc->peer[i] = NULL;
-    hl_death_peer_gone(proc);
+    hl_peer_detach(p);
+    if (proc)
+        hl_death_peer_gone(proc);
 }
 
 static void free_peer(void *ctx)
@@ -179,7 +183,7 @@ void hl_peer_close(struct hl_peer *p)
     p->fd = -1;
     p->user->n_peers--; /* the last to go: jobs above still needed the user */
     hl_user_release(d, p->user);
-    hl_private_check(d);
+    hl_lifetime_check(d);
 }
 
 /* ---- out ---- */

@@ -58,6 +58,8 @@ void hl_peer_refuse(struct hl_peer *p, enum hl_refusal code, const char *format,
     __attribute__((format(printf, 3, 4)));
 /* Close at once; the process it belongs to is told unless detached before. */
 void hl_peer_close(struct hl_peer *p);
+/* Part a connection from its process, without a word about either's end. */
+void hl_peer_detach(struct hl_peer *p);
 /* Go on reading after the disk took what was held. */
 void hl_peer_resume(struct hl_peer *p);
 /* Acknowledge what the spool has. */

@@ -9,6 +9,7 @@
 
 #include "err.h"
 #include "messages.h"
+#include "region_name.h" /* hl_path_fault */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -51,11 +52,6 @@ int hl_catalog_sort_paths(struct hl_catalog *c);
 /* Where each cell of a row of `from` goes in a row of `into`: stride(from)
  * indices, malloced, or NULL (no memory, or a name is missing in `into`). */
 size_t *hl_catalog_map(const struct hl_catalog *from, const struct hl_catalog *into);
-
-/* Why the schema cannot hold this region path, or NULL when it can: empty
- * segments, ".", "..", "inclusive", "exclusive", "frame_scalars"/"n_frames"
- * on top, control characters, over HL_PATH_MAX bytes. */
-const char *hl_path_fault(const char *path, size_t len);
 
 /* Segment walk: the next segment of path from *at; 1, or 0 at the end. */
 int hl_path_segment(const char *path, size_t *at, const char **seg, size_t *len);

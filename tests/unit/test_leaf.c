@@ -4,6 +4,7 @@
  * record text, names built from keys, heap page to record.
  */
 #include "heap_page.h"
+#include "region_name.h"
 #include "ident.h"
 #include "messages.h"
 #include "row_buffer.h"
@@ -374,6 +375,14 @@ START_TEST(heap_page_sums_slots_and_survives_lies)
     hl_heap_record(&h, slots, 2, 2001000, &r);
     ck_assert(r.allocs == 6 && r.frees == 5 && r.live_bytes == 240 && r.peak_bytes == 500);
     ck_assert(r.elapsed_ns == 2000000 && r.vmhwm_bytes == -1 && r.vmrss_bytes == 4096);
+    h.peak_time_ns = 3;
+    h.shared_peak_bytes = 501;
+    h.shared_peak_time_ns = 9;
+    hl_heap_record(&h, slots, 2, 2001000, &r);
+    ck_assert(r.peak_bytes == 501 && r.peak_time_ns == 9);
+    h.shared_peak_bytes = 499;
+    hl_heap_record(&h, slots, 2, 2001000, &r);
+    ck_assert(r.peak_bytes == 500 && r.peak_time_ns == 3);
     struct hl_end e = hl_heap_end(&h);
     ck_assert(e.kind == HL_ENDED_EXIT && e.status == 3);
     memset(&h, 0xff, sizeof h);
@@ -396,6 +405,33 @@ START_TEST(ends_have_their_documented_names)
     e = (struct hl_end){HL_ENDED_EXIT, 255};
     hl_end_text(&e, out);
     ck_assert_str_eq(out, "exit:255");
+}
+END_TEST
+
+START_TEST(region_paths_the_format_cannot_hold_are_named)
+{
+    static const char *const fine[] = {"a", "a/b", "step/halo exchange", "a/frame_scalars",
+                                       "a/n_frames", "...", "inclusive_x", "\xc3\xa4/b"};
+    static const char *const malformed[] = {"", "/", "a/", "/a", "a//b", "a\nb", "a\x7f"};
+    static const char *const reserved[] = {".",           "..",        "a/./b",
+                                           "a/..",        "inclusive", "a/exclusive",
+                                           "exclusive/a", "n_frames",  "frame_scalars/a"};
+    const char *why;
+    char longest[HL_PATH_MAX + 2];
+    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
+        ck_assert_ptr_null(hl_path_fault(fine[i], strlen(fine[i])));
+    for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
+        size_t n = strlen(malformed[i]);
+        ck_assert_int_eq(hl_path_check(malformed[i], n, &why), HL_PATH_MALFORMED);
+        ck_assert_str_eq(why, hl_path_fault(malformed[i], n));
+    }
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+        ck_assert_int_eq(hl_path_check(reserved[i], strlen(reserved[i]), NULL),
+                         HL_PATH_RESERVED);
+    memset(longest, 'x', sizeof longest);
+    ck_assert_int_eq(hl_path_check(longest, HL_PATH_MAX, NULL), HL_PATH_OK);
+    ck_assert_int_eq(hl_path_check(longest, HL_PATH_MAX + 1, NULL), HL_PATH_MALFORMED);
+    ck_assert_int_eq(hl_path_check("a\0b", 3, NULL), HL_PATH_MALFORMED);
 }
 END_TEST
 
@@ -423,6 +459,7 @@ int main(void)
     tcase_add_test(t, file_name_patterns_keep_what_they_do_not_know);
     tcase_add_test(t, heap_page_sums_slots_and_survives_lies);
     tcase_add_test(t, ends_have_their_documented_names);
+    tcase_add_test(t, region_paths_the_format_cannot_hold_are_named);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);

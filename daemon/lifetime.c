@@ -2,9 +2,9 @@
  *
  * A private collector ends when no keeper or gather is connected and either all
  * its data were read whole (then its folder goes) or no process is alive (then
- * the spools stay for a gather to come).  See private.h.
+ * the spools stay for a gather to come).  See lifetime.h.
  */
-#include "private.h"
+#include "lifetime.h"
 
 #include "clock.h"
 #include "ident.h"
@@ -20,7 +20,7 @@
  * the next comes. */
 enum { FIRST_WAIT_S = 10, SETTLE_MS = 50 };
 
-void hl_private_check(struct hl_daemon *d)
+void hl_lifetime_check(struct hl_daemon *d)
 {
     if (d->private_run && !d->stopping && !hl_timer_is_set(d->private_timer))
         hl_timer_set(d->private_timer, SETTLE_MS, 0);
@@ -35,7 +35,7 @@ static int all_taken(const struct hl_daemon *d)
     return 1;
 }
 
-void hl_private_on_timer(void *daemon)
+void hl_lifetime_on_timer(void *daemon)
 {
     struct hl_daemon *d = daemon;
     int64_t age_ns = hl_mono_ns() - d->started_ns;
@@ -63,20 +63,27 @@ static int is_run_folder(const char *dir)
            !strchr(dir + n + 1, '/');
 }
 
-void hl_private_clean(struct hl_daemon *d)
+/* Only what is known to be ours: --spool may name any folder. */
+static void remove_spools(struct hl_daemon *d)
 {
-    char dir[sizeof d->set.socket], name[sizeof dir + 8];
+    struct hl_job *j;
+    for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));)
+        if (j->n_processes)
+            hl_job_remove(j, "read whole");
+    unlinkat(d->root, "lock", 0);
+    rmdir(d->set.spool);
+}
+
+void hl_lifetime_clean(struct hl_daemon *d)
+{
+    char dir[sizeof d->set.socket];
     if (!d->private_run || !all_taken(d))
         return;
-    hl_path_remove_tree(d->set.spool);
+    remove_spools(d);
     snprintf(dir, sizeof dir, "%s", d->set.socket);
     char *slash = strrchr(dir, '/');
-    if (!slash)
-        return;
-    *slash = 0;
-    if (!is_run_folder(dir))
-        return;
-    snprintf(name, sizeof name, "%s/lock", dir);
-    unlink(name);
-    rmdir(dir); /* stays when somebody put something else there */
+    if (slash)
+        *slash = 0;
+    if (slash && is_run_folder(dir))
+        hl_path_remove_tree(dir);
 }

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rule for region paths; see region_name.h.
+ */
+#include "region_name.h"
+
+#include "messages.h"
+
+#include <string.h>
+
+/* Segments that a path cannot hold: in HDF5 a region's group holds the
+ * datasets "inclusive" and "exclusive", a rank's group the other two. */
+static const struct {
+    const char *text;
+    size_t len;
+    int first_only;
+    const char *why;
+} reserved[] = {
+    {".", 1, 0, "has a segment \".\""},
+    {"..", 2, 0, "has a segment \"..\""},
+    {"inclusive", 9, 0, "has a segment \"inclusive\", which the export format uses"},
+    {"exclusive", 9, 0, "has a segment \"exclusive\", which the export format uses"},
+    {"frame_scalars", 13, 1, "begins with \"frame_scalars\", which the export format uses"},
+    {"n_frames", 8, 1, "begins with \"n_frames\", which the export format uses"},
+};
+
+int hl_has_control(const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)s[i] < 32 || s[i] == 127)
+            return 1;
+    return 0;
+}
+
+static enum hl_path_kind check_segment(const char *s, size_t len, int first, const char **why)
+{
+    if (!len) {
+        *why = "has an empty segment";
+        return HL_PATH_MALFORMED;
+    }
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+        if (len == reserved[i].len && !memcmp(s, reserved[i].text, len) &&
+            (first || !reserved[i].first_only)) {
+            *why = reserved[i].why;
+            return HL_PATH_RESERVED;
+        }
+    return HL_PATH_OK;
+}
+
+static enum hl_path_kind check(const char *path, size_t len, const char **why)
+{
+    enum hl_path_kind kind;
+    size_t at = 0;
+    *why = "is empty";
+    if (!len)
+        return HL_PATH_MALFORMED;
+    *why = "is longer than 1023 bytes";
+    if (len > HL_PATH_MAX)
+        return HL_PATH_MALFORMED;
+    *why = "has a control character";
+    if (hl_has_control(path, len))
+        return HL_PATH_MALFORMED;
+    do {
+        size_t n = 0;
+        while (at + n < len && path[at + n] != '/')
+            n++;
+        if ((kind = check_segment(path + at, n, at == 0, why)))
+            return kind;
+        at += n + 1;
+    } while (at <= len);
+    *why = NULL;
+    return HL_PATH_OK;
+}
+
+enum hl_path_kind hl_path_check(const char *path, size_t len, const char **why)
+{
+    const char *text;
+    enum hl_path_kind kind = check(path, len, &text);
+    if (why)
+        *why = text;
+    return kind;
+}
+
+const char *hl_path_fault(const char *path, size_t len)
+{
+    const char *why;
+    hl_path_check(path, len, &why);
+    return why;
+}
