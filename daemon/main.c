@@ -59,10 +59,10 @@ static int complain(const char *text)
 /* -1: go on; else the exit status. */
 static int read_options(int argc, char **argv, struct options *o)
 {
-    enum { SOCKET = 256, SPOOL, PRIVATE, HELP, VERSION };
+    enum { SOCKET = 256, SPOOL, PRIVATE, HELP, OPT_VERSION };
     static const struct option longs[] = {{"socket", required_argument, NULL, SOCKET},
         {"spool", required_argument, NULL, SPOOL}, {"private", no_argument, NULL, PRIVATE},
-        {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION},
+        {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, OPT_VERSION},
         {NULL, 0, NULL, 0}};
     int c;
     *o = (struct options){0};
@@ -75,7 +75,7 @@ static int read_options(int argc, char **argv, struct options *o)
         case SPOOL: o->spool = optarg; break;
         case PRIVATE: o->private_run = 1; break;
         case HELP: fputs(help, stdout); return 0;
-        case VERSION:
+        case OPT_VERSION:
             printf("heaplined (heapline) %s, wire version %d\n", PACKAGE_VERSION,
                    HL_WIRE_VERSION);
             return 0;
