@@ -160,12 +160,14 @@ static int reconnect(struct hl_peer *p, struct hl_process *proc, int i)
     return 0;
 }
 
-/* The second agent's hello goes into the spool as well, once. */
+/* The second agent's hello goes into the spool as well, and a later one of the
+ * same agent that says something new: the application's version may come late. */
 static int note_hello(struct hl_process *proc, const struct hl_hello *h, const uint8_t *body,
                       size_t n)
 {
     uint8_t out[HL_HELLO_CAP];
-    if (proc->hello[h->role == HL_ROLE_FRAMES])
+    int i = h->role == HL_ROLE_FRAMES;
+    if (proc->hello[i] && proc->hello_bytes[i] == n && !memcmp(proc->hello[i], body, n))
         return 0;
     memcpy(out + HL_WIRE_HEADER, body, n);
     hl_wire_header_put(out, HL_MSG_HELLO, out + HL_WIRE_HEADER, (uint32_t)n);
