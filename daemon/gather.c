@@ -67,7 +67,9 @@ static int open_source(struct gather *g, struct hl_err *e)
 {
     struct hl_source_options so = {.key = g->o.key, .sockets = g->o.sockets,
                                    .fallback_dir = g->o.fallback_dir, .wait_ms = WAIT_ALIVE_MS};
-    if (g->o.spool && start_spool(g, e))
+    /* On several nodes the spool is that of one of them. */
+    int here = g->o.spool && (g->comm->size == 1 || access(g->o.spool, F_OK) == 0);
+    if (here && start_spool(g, e))
         return -1;
     so.sockets = g->o.sockets;
     return hl_source_open(&g->source, &so, e);
