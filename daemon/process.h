@@ -22,6 +22,7 @@ struct hl_process {
     uint64_t start_ticks, image;
     uint8_t *hello[2]; /* bodies of the hellos, heap and frames; owned */
     size_t hello_bytes[2];
+    unsigned n_hellos; /* in the spool, but the first */
     struct hl_peer *peer[2]; /* connections, heap and frames */
     int page_fd, rows_fd, pidfd; /* -1 none; owned */
     uint64_t rows_size;
