@@ -213,7 +213,7 @@ static void take_agent(struct hl_peer *p, const struct hl_hello *h, const uint8_
     keep_descriptors(p, proc, &fds);
     if (i && h->flags & HL_HELLO_UNSHARED)
         proc->flags |= HL_PROC_UNSHARED;
-    hl_process_watch(proc, p->pid);
+    hl_process_watch(proc, p->fd, p->pid);
     hl_process_sample(proc, 1);
     struct hl_hello_ok ok = {HL_WIRE_VERSION, proc->spool.stream_bytes};
     hl_peer_send(p, out, hl_encode_hello_ok(out, sizeof out, &ok));

@@ -57,7 +57,7 @@ void hl_process_revive(struct hl_process *p);
 /* Keep a hello's body as the process's of that role; 0 or -1 (no memory). */
 int hl_process_keep_hello(struct hl_process *p, unsigned role, const uint8_t *body, size_t n);
 /* Watch for the end of the process behind a connection. */
-void hl_process_watch(struct hl_process *p, int64_t kernel_pid);
+void hl_process_watch(struct hl_process *p, int sock, int64_t kernel_pid);
 
 /* Append checked stream messages.  0; 1: the disk does not take them now, they
  * are held and the process is not read on until they are written. */
