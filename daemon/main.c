@@ -384,7 +384,8 @@ static int run(struct hl_daemon *d)
         return EXIT_WORK;
     }
     hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "heapline %s listens on %s, spools in %s",
-           PACKAGE_VERSION, d->set.socket, d->set.spool);
+           PACKAGE_VERSION, d->listener.activated ? "the socket it was passed" : d->set.socket,
+           d->set.spool);
     hl_notify("READY=1\nSTATUS=listening");
     hl_loop_run(d->loop);
     stop(d);
