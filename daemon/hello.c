@@ -104,6 +104,8 @@ static void keep_descriptors(struct hl_peer *p, struct hl_process *proc,
 
 /* ---- the agents of a process ---- */
 
+enum { HELLOS_KEPT = 64 }; /* of one process, in its spool */
+
 static void leave_new(struct hl_peer *p, enum hl_peer_state s)
 {
     p->state = s;
@@ -160,15 +162,18 @@ static int reconnect(struct hl_peer *p, struct hl_process *proc, int i)
     return 0;
 }
 
-/* The second agent's hello goes into the spool as well, and a later one of the
- * same agent that says something new: the application's version may come late. */
+/* The second agent's hello goes into the spool as well, and one that says more
+ * than the one before it: the application's version may be told later. */
 static int note_hello(struct hl_process *proc, const struct hl_hello *h, const uint8_t *body,
                       size_t n)
 {
     uint8_t out[HL_HELLO_CAP];
     int i = h->role == HL_ROLE_FRAMES;
-    if (proc->hello[i] && proc->hello_bytes[i] == n && !memcmp(proc->hello[i], body, n))
+    if (proc->hello[i] && proc->hello_bytes[i] == n && memcmp(proc->hello[i], body, n) == 0)
         return 0;
+    if (proc->n_hellos >= HELLOS_KEPT)
+        return 0;
+    proc->n_hellos++;
     memcpy(out + HL_WIRE_HEADER, body, n);
     hl_wire_header_put(out, HL_MSG_HELLO, out + HL_WIRE_HEADER, (uint32_t)n);
     if (hl_process_note(proc, out, HL_WIRE_HEADER + n))
@@ -206,9 +211,9 @@ static void take_agent(struct hl_peer *p, const struct hl_hello *h, const uint8_
         return;
     leave_new(p, HL_PEER_CLIENT);
     keep_descriptors(p, proc, &fds);
-    if (h->flags & HL_HELLO_UNSHARED)
+    if (i && h->flags & HL_HELLO_UNSHARED)
         proc->flags |= HL_PROC_UNSHARED;
-    hl_process_watch(proc, p->pid);
+    hl_process_watch(proc, p->fd, p->pid);
     hl_process_sample(proc, 1);
     struct hl_hello_ok ok = {HL_WIRE_VERSION, proc->spool.stream_bytes};
     hl_peer_send(p, out, hl_encode_hello_ok(out, sizeof out, &ok));

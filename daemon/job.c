@@ -10,6 +10,7 @@
 #include "lifetime.h"
 #include "process.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -212,6 +213,23 @@ int hl_job_taken(struct hl_job *j)
     return 0;
 }
 
+/* Files that were put aside go with their job. */
+static void remove_bad_files(struct hl_daemon *d, const char *folder)
+{
+    int fd = openat(d->root, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *de;
+    while (dir && (de = readdir(dir))) {
+        size_t n = strlen(de->d_name);
+        if (n > 4 && strcmp(de->d_name + n - 4, ".bad") == 0)
+            unlinkat(fd, de->d_name, 0);
+    }
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+}
+
 void hl_job_remove(struct hl_job *j, const char *cause)
 {
     struct hl_log_about about = hl_job_about(j);
@@ -231,6 +249,7 @@ void hl_job_remove(struct hl_job *j, const char *cause)
     taken_name(j, name, sizeof name);
     unlinkat(d->root, name, 0);
     hl_job_folder(j, name);
+    remove_bad_files(d, name);
     unlinkat(d->root, name, AT_REMOVEDIR);
     snprintf(name, sizeof name, "%u", (unsigned)j->user->uid);
     unlinkat(d->root, name, AT_REMOVEDIR); /* stays while it holds other jobs */

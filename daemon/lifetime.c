@@ -22,7 +22,7 @@ enum { FIRST_WAIT_S = 10, SETTLE_MS = 50 };
 
 void hl_lifetime_check(struct hl_daemon *d)
 {
-    if (d->private_run && !d->stopping && !hl_timer_is_set(d->private_timer))
+    if (d->private_run && !d->stopping)
         hl_timer_set(d->private_timer, SETTLE_MS, 0);
 }
 

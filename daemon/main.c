@@ -59,10 +59,10 @@ static int complain(const char *text)
 /* -1: go on; else the exit status. */
 static int read_options(int argc, char **argv, struct options *o)
 {
-    enum { SOCKET = 256, SPOOL, PRIVATE, HELP, OPT_VERSION };
-    static const struct option longs[] = {{"socket", required_argument, NULL, SOCKET},
-        {"spool", required_argument, NULL, SPOOL}, {"private", no_argument, NULL, PRIVATE},
-        {"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, OPT_VERSION},
+    enum { O_SOCKET = 256, O_SPOOL, O_PRIVATE, O_HELP, O_VERSION };
+    static const struct option longs[] = {{"socket", required_argument, NULL, O_SOCKET},
+        {"spool", required_argument, NULL, O_SPOOL}, {"private", no_argument, NULL, O_PRIVATE},
+        {"help", no_argument, NULL, O_HELP}, {"version", no_argument, NULL, O_VERSION},
         {NULL, 0, NULL, 0}};
     int c;
     *o = (struct options){0};
@@ -71,11 +71,11 @@ static int read_options(int argc, char **argv, struct options *o)
         case 'c': o->conf = optarg; break;
         case 't': o->check = 1; break;
         case 'f': o->foreground = 1; break;
-        case SOCKET: o->socket = optarg; break;
-        case SPOOL: o->spool = optarg; break;
-        case PRIVATE: o->private_run = 1; break;
-        case HELP: fputs(help, stdout); return 0;
-        case OPT_VERSION:
+        case O_SOCKET: o->socket = optarg; break;
+        case O_SPOOL: o->spool = optarg; break;
+        case O_PRIVATE: o->private_run = 1; break;
+        case O_HELP: fputs(help, stdout); return 0;
+        case O_VERSION:
             printf("heaplined (heapline) %s, wire version %d\n", PACKAGE_VERSION,
                    HL_WIRE_VERSION);
             return 0;
@@ -384,7 +384,8 @@ static int run(struct hl_daemon *d)
         return EXIT_WORK;
     }
     hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "heapline %s listens on %s, spools in %s",
-           PACKAGE_VERSION, d->set.socket, d->set.spool);
+           PACKAGE_VERSION, d->listener.activated ? "the socket it was passed" : d->set.socket,
+           d->set.spool);
     hl_notify("READY=1\nSTATUS=listening");
     hl_loop_run(d->loop);
     stop(d);

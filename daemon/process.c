@@ -185,13 +185,13 @@ static void on_pidfd(void *ctx, int events)
     hl_death_begin(ctx, "pidfd");
 }
 
-void hl_process_watch(struct hl_process *p, int64_t kernel_pid)
+void hl_process_watch(struct hl_process *p, int sock, int64_t kernel_pid)
 {
     if (p->pidfd >= 0 || kernel_pid <= 0)
         return;
     /* A start time of another time namespace would not match: without a pidfd
      * the end of the connection is taken for the end of the process. */
-    int fd = hl_procfs_open(kernel_pid, p->start_ticks);
+    int fd = hl_procfs_open(sock, kernel_pid, p->start_ticks);
     if (fd < 0)
         return;
     struct hl_watch *w = hl_watch_new(p->d->loop, fd, on_pidfd, p);

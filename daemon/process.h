@@ -22,6 +22,7 @@ struct hl_process {
     uint64_t start_ticks, image;
     uint8_t *hello[2]; /* bodies of the hellos, heap and frames; owned */
     size_t hello_bytes[2];
+    unsigned n_hellos; /* in the spool, but the first */
     struct hl_peer *peer[2]; /* connections, heap and frames */
     int page_fd, rows_fd, pidfd; /* -1 none; owned */
     uint64_t rows_size;
@@ -56,7 +57,7 @@ void hl_process_revive(struct hl_process *p);
 /* Keep a hello's body as the process's of that role; 0 or -1 (no memory). */
 int hl_process_keep_hello(struct hl_process *p, unsigned role, const uint8_t *body, size_t n);
 /* Watch for the end of the process behind a connection. */
-void hl_process_watch(struct hl_process *p, int64_t kernel_pid);
+void hl_process_watch(struct hl_process *p, int sock, int64_t kernel_pid);
 
 /* Append checked stream messages.  0; 1: the disk does not take them now, they
  * are held and the process is not read on until they are written. */

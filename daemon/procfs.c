@@ -5,10 +5,12 @@
 #include "procfs.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +24,7 @@ struct pidfd_info_v0 {
 _Static_assert(sizeof(struct pidfd_info_v0) == 64, "the kernel's first version");
 #define GET_INFO _IOWR(0xFF, 11, struct pidfd_info_v0)
 #define INFO_EXIT ((uint64_t)1 << 3)
+enum { PEERPIDFD = 77 };
 
 static ssize_t read_proc(int64_t pid, const char *what, char *text, size_t cap)
 {
@@ -54,15 +57,27 @@ uint64_t hl_procfs_start_ticks(int64_t pid)
     return p ? strtoull(p, NULL, 10) : 0;
 }
 
-int hl_procfs_open(int64_t pid, uint64_t start_ticks)
+/* Linux 6.5 gives it with the connection (from 6.16 even of a process that was
+ * waited for already); before, the number must serve. */
+static int peer_pidfd(int sock, int64_t pid)
 {
-    int fd = pid > 0 && pid <= INT32_MAX ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
+    int fd = -1;
+    socklen_t n = sizeof fd;
+    if (getsockopt(sock, SOL_SOCKET, PEERPIDFD, &fd, &n) == 0 && fd >= 0)
+        return fd;
+    return pid > 0 && pid <= INT32_MAX ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
+}
+
+int hl_procfs_open(int sock, int64_t pid, uint64_t start_ticks)
+{
+    int fd = peer_pidfd(sock, pid);
     if (fd < 0)
         return -1;
     fcntl(fd, F_SETFD, FD_CLOEXEC);
-    /* Only now can the number not be given to another process any more. */
+    /* While the pidfd shows it alive, its number is nobody else's. */
+    struct pollfd p = {fd, POLLIN, 0};
     uint64_t now = start_ticks ? hl_procfs_start_ticks(pid) : 0;
-    if (now && now != start_ticks) {
+    if (now && now != start_ticks && poll(&p, 1, 0) == 0) {
         close(fd);
         return -1;
     }

@@ -11,9 +11,10 @@
 
 #include <stdint.h>
 
-/* A pidfd (close-on-exec) of a process that is still the one that started at
- * start_ticks (0: not checked), or -1. */
-int hl_procfs_open(int64_t pid, uint64_t start_ticks);
+/* A pidfd (close-on-exec) of the process that made the connection sock, pid as
+ * the kernel names it, provided that it started at start_ticks (0: not checked);
+ * or -1. */
+int hl_procfs_open(int sock, int64_t pid, uint64_t start_ticks);
 
 /* Field 22 of /proc/PID/stat; 0 unknown. */
 uint64_t hl_procfs_start_ticks(int64_t pid);

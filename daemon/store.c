@@ -126,7 +126,7 @@ static int take_hello(struct restore *r, const uint8_t *body, size_t n)
     struct hl_hello h;
     if (hl_decode_hello(body, n, &h))
         return -1;
-    if (h.flags & HL_HELLO_UNSHARED)
+    if (h.role == HL_ROLE_FRAMES && h.flags & HL_HELLO_UNSHARED)
         r->p->flags |= HL_PROC_UNSHARED;
     return hl_process_keep_hello(r->p, h.role, body, n);
 }

@@ -2,8 +2,7 @@
  *
  * What a process's stream amounts to: which catalogs it has brought, whether
  * each message fits what came before, and how many distinct rows are in it.
- * Checks the same things as the reader of the gather, so that what is taken
- * here can be read there.  Pure but for one array; knows no sockets.
+ * Pure but for one array; knows no sockets.
  */
 #ifndef HL_TALLY_H
 #define HL_TALLY_H
@@ -16,11 +15,11 @@
 enum { HL_TALLY_CATALOGS_MAX = 32768 };
 
 struct hl_tally_level { /* names of a catalog with all its bases */
-    uint32_t n_metrics, n_paths;
+    uint32_t id, n_metrics, n_paths;
 };
 
 struct hl_tally {
-    struct hl_tally_level *level; /* [id - 1] */
+    struct hl_tally_level *level; /* by id */
     size_t n_levels, cap;
     uint64_t n_rows;   /* distinct whole rows */
     uint64_t next_row; /* rows below it have come */
