@@ -28,8 +28,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern void *malloc(size_t);
-
 struct hl_agent hl_agent = {.sock = -1};
 
 static const char *env(const char *name)
@@ -304,10 +302,12 @@ static void register_ends(void)
     }
 }
 
-/* The program's own malloc, linked into it, does not come through us. */
+/* A malloc that is linked into the program, or preloaded before us and does not
+ * pass on: nothing will come here.  The first allocation that does says otherwise. */
 static void note_bypass(struct hl_heap_header *h)
 {
-    (void)h;
+    if (hl_malloc_is_hidden() && hl_agent.slots[0].allocs == 0)
+        h->flags |= HL_HEAP_BYPASSED;
 }
 
 /* Called at the first operation and when the library is initialised.  Before
