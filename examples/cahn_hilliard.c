@@ -264,7 +264,7 @@ static void run(heapline_session *s, const struct regions *r, struct grid *g,
 
 static const char help[] =
     "Usage: cahn-hilliard [OPTION...]\n"
-    "  --nx N --ny N      grid (256 x 256)\n"
+    "  --nx N --ny N      grid (768 x 768)\n"
     "  --steps N          time steps (200)\n"
     "  --every N          output every N steps (50)\n"
     "  --dt X --eps X     time step (0.02) and interface width (1)\n"
@@ -319,7 +319,7 @@ int main(int argc, char **argv)
 {
     static const char *const metrics[N_METRICS] = {"step", "mpi_rank", "wall_step", "free_energy",
                                                    "mean_concentration"};
-    struct setup set = {.nx = 256, .ny = 256, .steps = 200, .every = 50, .dt = 0.02, .eps = 1.0,
+    struct setup set = {.nx = 768, .ny = 768, .steps = 200, .every = 50, .dt = 0.02, .eps = 1.0,
                         .skew = 1.0, .seed = 1};
     struct grid g;
     struct regions r = {0};

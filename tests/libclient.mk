@@ -1,1 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
+# The client library's sources once more, with seams in place of system calls.
+check_LTLIBRARIES += libclient-seams.la
+libclient_seams_la_SOURCES = $(libclient_sources) tests/unit/test_client.c \
+  tests/unit/test_client.h tests/unit/test_client_fake.c
+libclient_seams_la_CPPFLAGS = $(unit_cppflags) -DHL_CLIENT_SEAMS -I$(top_srcdir)/libclient
+libclient_seams_la_CFLAGS = $(unit_cflags) -pthread
+libclient_seams_la_LIBADD = libhl-leaf.la
+
+client_test_cppflags = $(libclient_seams_la_CPPFLAGS)
+client_test_cflags = $(unit_cflags) -pthread
+client_test_ldadd = libclient-seams.la libhl-leaf.la $(CHECK_LIBS) -lm
+
+if HAVE_CHECK
+client_tests = tests/unit/test_client_frames tests/unit/test_client_sender
+check_PROGRAMS += $(client_tests)
+TESTS += $(client_tests)
+endif
+tests_unit_test_client_frames_SOURCES = tests/unit/test_client_frames.c
+tests_unit_test_client_frames_CPPFLAGS = $(client_test_cppflags)
+tests_unit_test_client_frames_CFLAGS = $(client_test_cflags)
+tests_unit_test_client_frames_LDADD = $(client_test_ldadd)
+tests_unit_test_client_sender_SOURCES = tests/unit/test_client_sender.c
+tests_unit_test_client_sender_CPPFLAGS = $(client_test_cppflags)
+tests_unit_test_client_sender_CFLAGS = $(client_test_cflags)
+tests_unit_test_client_sender_LDADD = $(client_test_ldadd)

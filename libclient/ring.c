@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The row buffer as its writer sees it; see ring.h and lib/leaf/row_buffer.h.
+ */
+#include "ring.h"
+
+#include "sys.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+
+/* Passing RLIMIT_FSIZE would raise SIGXFSZ in the program, and a large part of
+ * its address space is not ours to take. */
+static uint64_t allowed_size(uint64_t want)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_FSIZE, &r) == 0 && r.rlim_cur < want)
+        want = r.rlim_cur;
+    if (getrlimit(RLIMIT_AS, &r) == 0 && r.rlim_cur / 16 < want)
+        want = r.rlim_cur / 16;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    return want / page * page;
+}
+
+static void *map_shared(uint64_t size, int *fd)
+{
+    void *p = MAP_FAILED;
+    *fd = hl_high_fd(hl_sys_memfd("heapline-rows", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (*fd < 0)
+        return NULL;
+    if (hl_sys_ftruncate(*fd, (off_t)size) == 0 &&
+        fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        p = hl_sys_mmap(size, MAP_SHARED, *fd);
+    if (p != MAP_FAILED)
+        return p;
+    close(*fd);
+    *fd = -1;
+    return NULL;
+}
+
+int hl_ring_make(struct hl_ring *r, uint64_t want, uint64_t image)
+{
+    uint64_t size = allowed_size(want);
+    r->fd = -1;
+    r->h = size < HL_ROW_BUFFER_MIN ? NULL : map_shared(size, &r->fd);
+    if (!r->h) {
+        size = HL_ROW_BUFFER_MIN;
+        void *p = hl_sys_mmap(size, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        if (p == MAP_FAILED)
+            return -1;
+        r->h = p;
+    }
+    madvise(r->h, size, MADV_DONTFORK); /* a child must not write to its parent's */
+    r->id = hl_fd_id(r->fd);
+    r->data = (uint8_t *)r->h + HL_ROW_BUFFER_DATA;
+    r->capacity = size - HL_ROW_BUFFER_DATA;
+    r->mapped = size;
+    r->h->version = HL_ROW_BUFFER_VERSION;
+    r->h->size = size;
+    r->h->image = image;
+    __atomic_store_n(&r->h->magic, HL_ROW_BUFFER_MAGIC, __ATOMIC_RELEASE);
+    return 0;
+}
+
+int hl_ring_shared(const struct hl_ring *r)
+{
+    return r->h && hl_fd_is(r->fd, r->id);
+}
+
+int hl_ring_pieces(const struct hl_ring *r, uint64_t from, uint64_t to, struct iovec out[2])
+{
+    uint64_t at = from % r->capacity, n = to - from, first = r->capacity - at;
+    if (!n)
+        return 0;
+    out[0] = (struct iovec){r->data + at, n < first ? n : first};
+    if (n <= first)
+        return 1;
+    out[1] = (struct iovec){r->data, n - first};
+    return 2;
+}
+
+void hl_ring_put(struct hl_ring *r, const uint8_t *p, size_t n)
+{
+    struct iovec v[2];
+    int pieces = hl_ring_pieces(r, r->h->head, r->h->head + n, v);
+    for (int i = 0; i < pieces; p += v[i++].iov_len)
+        memcpy(v[i].iov_base, p, v[i].iov_len);
+    __atomic_store_n(&r->h->head, r->h->head + n, __ATOMIC_RELEASE);
+}
+
+void hl_ring_get(const struct hl_ring *r, uint64_t at, void *out, size_t n)
+{
+    struct iovec v[2];
+    uint8_t *to = out;
+    int pieces = hl_ring_pieces(r, at, at + n, v);
+    for (int i = 0; i < pieces; to += v[i++].iov_len)
+        memcpy(to, v[i].iov_base, v[i].iov_len);
+}
+
+uint64_t hl_ring_message(const struct hl_ring *r, uint64_t at, unsigned *type)
+{
+    uint8_t head[HL_WIRE_HEADER];
+    struct hl_wire_header h;
+    hl_ring_get(r, at, head, sizeof head);
+    if (hl_wire_header_get(head, sizeof head, &h))
+        return 0; /* our own bytes: only a program that wrote over them comes here */
+    *type = h.type;
+    return HL_WIRE_HEADER + (uint64_t)h.length;
+}
+
+void hl_ring_ack(struct hl_ring *r, uint64_t upto)
+{
+    uint64_t at = r->h->acked, n;
+    unsigned type;
+    if (upto >= r->h->head)
+        at = r->h->head;
+    else
+        while (at < upto && (n = hl_ring_message(r, at, &type)) && at + n <= upto)
+            at += n;
+    r->h->acked = at;
+}
+
+void hl_ring_jump(struct hl_ring *r, uint64_t at)
+{
+    r->h->acked = r->h->sent = at;
+    __atomic_store_n(&r->h->head, at, __ATOMIC_RELEASE);
+}
