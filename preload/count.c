@@ -143,7 +143,8 @@ static int64_t sum_of_net(const struct hl_heap_header *h)
 }
 
 /* T_i; without membarrier nothing is held back while one thread counts. */
-static int64_t batch(const struct hl_heap_header *h, const struct hl_heap_slot *s, int64_t peak)
+static int64_t batch(const struct hl_heap_header *h, const struct hl_heap_slot *s,
+                     int64_t peak)
 {
     uint64_t i = (uint64_t)(s - hl_agent.slots) + 1;
     if (hl_agent.no_barrier && LOAD(h->n_threads_seen) == 1)
@@ -182,7 +183,8 @@ static void add_to_total(int64_t bytes)
     __atomic_add_fetch(&shared.word, (uint64_t)bytes << BYTES_SHIFT, __ATOMIC_SEQ_CST);
 }
 
-static int swap_claim(struct hl_heap_slot *s, uint64_t *seen, int64_t bytes, uint64_t round)
+static int swap_claim(struct hl_heap_slot *s, uint64_t *seen, int64_t bytes,
+                      uint64_t round)
 {
     uint64_t to = (uint64_t)bytes << BYTES_SHIFT | (round & ROUNDS);
     return __atomic_compare_exchange_n(&s->claim, seen, to, 0, __ATOMIC_SEQ_CST,
@@ -213,7 +215,9 @@ static uint64_t tighten(void)
     do {
         if (mode_of(w) == TIGHT)
             return w & STAGE;
-        ours = mode_of(w) == TIGHTENING ? w & STAGE : ((w + ROUND_ONE) & ROUNDS) | TIGHTENING;
+        ours = w & STAGE;
+        if (mode_of(w) != TIGHTENING)
+            ours = ((w + ROUND_ONE) & ROUNDS) | TIGHTENING;
     } while (!swap_word(&w, (w & ~(uint64_t)STAGE) | ours));
     if (mode_of(w) == LOOSE && LOAD(shared.patience) < PATIENCE_MAX)
         STORE(shared.patience, LOAD(shared.patience) * 2);
@@ -234,7 +238,8 @@ static uint64_t tighten(void)
 /* Somebody is below the peak while all are tight: perhaps loosen. */
 static void loosen(uint64_t w, int64_t peak)
 {
-    if (mode_of(w) != TIGHT || hl_agent.no_barrier || peak - bytes_of(w) <= peak >> ROOM_SHIFT)
+    if (mode_of(w) != TIGHT || hl_agent.no_barrier ||
+        peak - bytes_of(w) <= peak >> ROOM_SHIFT)
         return;
     uint32_t calm = LOAD(shared.calm) + 1;
     STORE(shared.calm, calm);
@@ -256,8 +261,8 @@ struct deal {
 enum outcome { DONE, AGAIN, REFUSED };
 
 /* One attempt to bring the claim of s in line with its net. */
-static enum outcome deal(const struct hl_heap_header *h, struct hl_heap_slot *s, uint64_t passed,
-                         struct deal *d)
+static enum outcome deal(const struct hl_heap_header *h, struct hl_heap_slot *s,
+                         uint64_t passed, struct deal *d)
 {
     uint64_t w = d->word, old = LOAD(s->claim);
     int64_t net = s->net_bytes;
@@ -293,8 +298,8 @@ static void set_limits(struct hl_heap_slot *s, const struct deal *d)
 }
 
 /* An attempt, and the limits that follow from it. */
-static enum outcome attempt(struct hl_heap_header *h, struct hl_heap_slot *s, uint64_t passed,
-                            struct deal *d)
+static enum outcome attempt(struct hl_heap_header *h, struct hl_heap_slot *s,
+                            uint64_t passed, struct deal *d)
 {
     int32_t outer = s->claiming; /* we may be a signal handler inside */
     d->word = load_word();

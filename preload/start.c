@@ -198,12 +198,31 @@ static void identify_run(struct hl_heap_header *h)
 /* Processes that start the user's program on this or other nodes, and our own. */
 static int is_launcher(void)
 {
-    static const char *const names[] = {
-        "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "orted", "prte", "prted", "prterun",
-        "prun", "hydra_pmi_proxy", "hydra_bstrap_proxy", "srun", "salloc", "sbatch",
-        "slurmstepd", "mpirun.openmpi", "mpiexec.openmpi", "mpirun.mpich", "mpiexec.mpich",
-        "heapline-run", "heaplined", "heapline-gather", "heapline-report",
-        "heapline-convert", "heaplinectl"};
+    static const char *const names[] = {"mpirun",
+                                        "mpiexec",
+                                        "mpiexec.hydra",
+                                        "orterun",
+                                        "orted",
+                                        "prte",
+                                        "prted",
+                                        "prterun",
+                                        "prun",
+                                        "hydra_pmi_proxy",
+                                        "hydra_bstrap_proxy",
+                                        "srun",
+                                        "salloc",
+                                        "sbatch",
+                                        "slurmstepd",
+                                        "mpirun.openmpi",
+                                        "mpiexec.openmpi",
+                                        "mpirun.mpich",
+                                        "mpiexec.mpich",
+                                        "heapline-run",
+                                        "heaplined",
+                                        "heapline-gather",
+                                        "heapline-report",
+                                        "heapline-convert",
+                                        "heaplinectl"};
     unsigned long at = getauxval(AT_EXECFN);
     const char *file = at ? (const char *)at : "", *slash = strrchr(file, '/');
     file = slash ? slash + 1 : file;
@@ -250,8 +269,8 @@ static void take_environment(void)
     const char *s = env("HEAPLINE_VERBOSE");
     a->verbose = s && strcmp(s, "1") == 0;
     s = env("HEAPLINE_SOCKET");
-    if (copy_text(a->sockets, s ? s : "/run/heapline/collector.sock", sizeof a->sockets) ==
-        sizeof a->sockets - 1)
+    if (copy_text(a->sockets, s ? s : "/run/heapline/collector.sock",
+                  sizeof a->sockets) == sizeof a->sockets - 1)
         hl_say("HEAPLINE_SOCKET is too long and was cut", NULL, 0);
     s = env("HEAPLINE_FALLBACK_DIR");
     if (s && *s == '/')
@@ -423,7 +442,8 @@ static int write_file(const char *name, size_t n)
         errno = EFBIG;
         return -1;
     }
-    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+                  0666);
     if (fd < 0)
         return -1;
     int done = write_quietly(fd, record, n), e = errno;
@@ -441,7 +461,8 @@ static void write_record(void)
     char *name = scratch;
     hl_snapshot(h->end_mono_ns, &r);
     size_t n = hl_record_text(&r, record, sizeof record);
-    if (!hl_record_file_name(hl_agent.output, h->pid, h->rank, h->host, name, sizeof scratch))
+    if (!hl_record_file_name(hl_agent.output, h->pid, h->rank, h->host, name,
+                             sizeof scratch))
         errno = ENAMETOOLONG;
     else if (write_file(name, n) == 0)
         return;
