@@ -167,7 +167,6 @@ static uint64_t draw_image(void)
 
 static void identify_process(struct hl_heap_header *h)
 {
-    hl_agent.pid = getpid();
     h->pid = hl_agent.pid;
     h->start_ticks = start_ticks();
     h->image = draw_image();
@@ -381,6 +380,7 @@ static void child_page(int64_t inherited)
         memcpy(h, old, sizeof *h);
     memset(hl_static_page.room + HL_HEAP_PAGE_HEADER, 0,
            hl_heap_slots_to_read(h) * HL_HEAP_SLOT_SIZE);
+    a->pid = getpid();
     identify_process(h);
     h->inherited_bytes = inherited;
     h->peak_bytes = inherited > 0 ? inherited : 0;
