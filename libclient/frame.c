@@ -84,8 +84,6 @@ static int begin(heapline_session *s)
 static int commit(heapline_session *s)
 {
     int64_t now = hl_sys_now();
-    if (hl_sender_wants_catalog(&s->sender))
-        s->told = (struct hl_told){0, 0, 0};
     pthread_mutex_lock(&s->names_lock);
     int64_t catalogs = make_row(s, now);
     pthread_mutex_unlock(&s->names_lock);

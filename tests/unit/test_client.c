@@ -113,7 +113,7 @@ int hl_sys_poll(struct pollfd *p, nfds_t n, int ms)
 {
     if (!__atomic_load_n(&seam.now, __ATOMIC_SEQ_CST))
         return poll(p, n, ms);
-    int most = p->fd < 0 ? 1 : 20; /* enough for the other thread on a busy machine */
+    int most = p->fd < 0 ? 1 : 200; /* enough for the collector on a busy machine */
     int got = poll(p, n, ms < most ? ms : most);
     if (!got)
         clock_add((int64_t)ms * 1000000);

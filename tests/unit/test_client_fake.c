@@ -158,6 +158,20 @@ static void *serve(void *arg)
     }
 }
 
+/* Everything that was sent before is read. */
+static void finish(struct fake *f)
+{
+    do {
+        struct pollfd p = {f->conn, POLLIN, 0};
+        while (f->conn >= 0 && poll(&p, 1, 1000) > 0)
+            receive(f);
+        hang_up(f);
+        p.fd = f->listener;
+        if (poll(&p, 1, 0) > 0)
+            take_connection(f);
+    } while (f->conn >= 0);
+}
+
 struct fake *fake_new(const char *name)
 {
     struct fake *f = calloc(1, sizeof *f);
@@ -190,7 +204,7 @@ void fake_stop(struct fake *f)
         return;
     ck_assert_int_eq(write(f->wake[1], "", 1), 1);
     pthread_join(f->thread, NULL);
-    hang_up(f);
+    finish(f);
     close(f->listener);
     f->listener = -1;
     unlink(f->path);
