@@ -8,9 +8,9 @@ libhl_leaf_la_SOURCES = \
   lib/leaf/row_buffer.h lib/leaf/wire.c lib/leaf/wire.h
 
 libhl_base_la_SOURCES = \
-  lib/base/buf.c lib/base/buf.h lib/base/err.c lib/base/err.h lib/base/path.c lib/base/path.h lib/base/link.c lib/base/link.h \
+  lib/base/buf.c lib/base/buf.h lib/base/err.c lib/base/err.h lib/base/path.c lib/base/path.h lib/base/wire_link.c lib/base/wire_link.h \
   lib/base/install.c lib/base/install.h lib/base/outputs.c lib/base/outputs.h \
-  lib/base/private.c lib/base/private.h
+  lib/base/private.c lib/base/private.h lib/base/utf8.c lib/base/utf8.h
 libhl_base_la_LIBADD = libhl-leaf.la
 libhl_base_la_SOURCES += \
   lib/base/clock.c lib/base/clock.h lib/base/conf.c lib/base/conf.h lib/base/log.c \
