@@ -199,6 +199,8 @@ static void charge_open(const struct hl_stack *s, uint64_t now, struct hl_sum *s
 {
     if (now < s->last)
         now = s->last;
+    if (s->depth && now < s->open[s->depth - 1].start)
+        now = s->open[s->depth - 1].start;
     for (uint64_t i = 0; i < s->depth; i++) {
         const struct hl_open *o = &s->open[i];
         uint64_t inner = o->inner + (i + 1 < s->depth ? now - o[1].start : 0);

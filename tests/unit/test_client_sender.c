@@ -31,6 +31,13 @@ static void without_collector(void)
     test_leave();
 }
 
+#define set_fake(what, value)                                                             \
+    do {                                                                                  \
+        fake_lock(f);                                                                     \
+        f->what = (value);                                                                \
+        fake_unlock(f);                                                                   \
+    } while (0)
+
 /* n frames with `width` regions; returns how many were dropped. */
 static unsigned play(heapline_session *s, unsigned n, unsigned width)
 {
@@ -114,7 +121,7 @@ START_TEST(a_killed_process_loses_no_committed_frame)
 {
     int to_parent[2];
     char one;
-    f->no_ack = _i;
+    set_fake(no_ack, _i);
     ck_assert_int_eq(pipe(to_parent), 0);
     pid_t pid = fork();
     if (!pid) {
@@ -166,7 +173,7 @@ END_TEST
 START_TEST(after_a_break_each_row_arrives_once)
 {
     static const size_t every[] = {2500, 3001, 4096, 5000, 20011};
-    f->close_every = every[_i];
+    set_fake(close_every, every[_i]);
     setenv("HEAPLINE_BUFFER", _i % 2 ? "64K" : "1M", 1);
     clock_set(1);
     heapline_session *s = begin_session(two, 2);
@@ -243,7 +250,7 @@ END_TEST
 
 START_TEST(a_full_buffer_drops_and_counts)
 {
-    f->no_ack = 1;
+    set_fake(no_ack, 1);
     setenv("HEAPLINE_BUFFER", "64K", 1);
     setenv("HEAPLINE_ON_FULL", "drop", 1);
     setenv("HEAPLINE_WAIT", "0.2", 1); /* for the end alone */
@@ -275,9 +282,9 @@ END_TEST
 
 START_TEST(after_waiting_in_vain_rows_go_to_the_file)
 {
-    f->no_ack = _i == 0;
-    f->mute = _i == 1;
-    f->no_read = _i == 2;
+    set_fake(no_ack, _i == 0);
+    set_fake(mute, _i == 1);
+    set_fake(no_read, _i == 2);
     setenv("HEAPLINE_BUFFER", "64K", 1);
     setenv("HEAPLINE_WAIT", "5", 1);
     setenv("HEAPLINE_FALLBACK_DIR", test_folder, 1);
@@ -293,7 +300,7 @@ END_TEST
 
 START_TEST(after_waiting_in_vain_without_a_file_rows_are_counted)
 {
-    f->no_ack = 1;
+    set_fake(no_ack, 1);
     setenv("HEAPLINE_BUFFER", "64K", 1);
     setenv("HEAPLINE_WAIT", "7.5", 1);
     clock_set(1);
@@ -322,7 +329,7 @@ START_TEST(a_frame_larger_than_the_buffer_is_sent_directly)
 {
     setenv("HEAPLINE_BUFFER", "64K", 1);
     if (_i)
-        f->close_every = 300000; /* in the middle of it */
+        set_fake(close_every, 300000); /* in the middle of it */
     heapline_session *s = begin_session(two, 2);
     ck_assert_uint_eq(play(s, 4, 20000), 0);
     ok(heapline_session_end(s));
@@ -392,7 +399,7 @@ START_TEST(refusals_lead_to_the_next_collector_or_the_file)
 {
     char list[256];
     struct fake *g = _i == 0 ? fake_new("second") : NULL;
-    f->refuse = HL_REFUSED_SPACE;
+    set_fake(refuse, HL_REFUSED_SPACE);
     if (_i == 1)
         setenv("HEAPLINE_FALLBACK_DIR", test_folder, 1);
     snprintf(list, sizeof list, "%s:%s:%s", in_folder("missing"), f->path,
@@ -416,7 +423,7 @@ END_TEST
 START_TEST(a_refusal_in_mid_stream_saves_what_is_held)
 {
     uint8_t out[600];
-    f->no_ack = 1;
+    set_fake(no_ack, 1);
     if (_i)
         setenv("HEAPLINE_FALLBACK_DIR", test_folder, 1);
     clock_set(1);
@@ -462,7 +469,7 @@ END_TEST
 
 START_TEST(a_liar_is_not_believed)
 {
-    f->claim = 12345678;
+    set_fake(claim, 12345678);
     setenv("HEAPLINE_FALLBACK_DIR", test_folder, 1);
     heapline_session *s = begin_session(two, 2);
     ck_assert_uint_eq(play(s, 10, 1), 0);
