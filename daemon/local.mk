@@ -1,1 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
+sbin_PROGRAMS += heaplined
+noinst_LTLIBRARIES += libhl-daemon.la
+
+# All but main, so that unit tests can link it.
+libhl_daemon_la_SOURCES = \
+  daemon/answer.c daemon/daemon.h daemon/death.c daemon/hello.c daemon/job.c daemon/job.h \
+  daemon/listen.c daemon/listen.h daemon/loop.c daemon/loop.h daemon/notify.c \
+  daemon/notify.h daemon/peer.c daemon/peer.h daemon/lifetime.c daemon/lifetime.h \
+  daemon/process.c daemon/process.h daemon/procfs.c daemon/procfs.h daemon/quota.c \
+  daemon/quota.h daemon/settings.c daemon/settings.h daemon/store.c daemon/store.h \
+  daemon/tally.c daemon/tally.h daemon/upkeep.c
+libhl_daemon_la_CFLAGS = $(AM_CFLAGS) $(UV_CFLAGS)
+libhl_daemon_la_LIBADD = libhl-model.la $(UV_LIBS)
+
+heaplined_SOURCES = daemon/main.c
+heaplined_LDADD = libhl-daemon.la

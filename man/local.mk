@@ -1,1 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
+dist_man_MANS += man/heapline.7 man/heapline-run.1 man/heapline-gather.1 man/heapline-report.1 \
+  man/heapline-export.5 man/heapline-record.5

@@ -14,3 +14,4 @@ include tests/libclient.mk
 include tests/daemon.mk
 include tests/io.mk
 include tests/system.mk
+include tests/full.mk

@@ -57,10 +57,11 @@ void hl_heap_record(const struct hl_heap_header *h, const struct hl_heap_slot *s
         not_negative(minus(h->end_mono_ns ? h->end_mono_ns : now_mono_ns, h->load_mono_ns));
     /* Several threads hold back what they have not published: the peak is never
      * below what is in use now. */
-    out->peak_bytes = not_negative(h->peak_bytes);
+    int shared = h->shared_peak_bytes > h->peak_bytes;
+    out->peak_bytes = not_negative(shared ? h->shared_peak_bytes : h->peak_bytes);
     if (out->live_bytes > out->peak_bytes)
         out->peak_bytes = out->live_bytes;
-    out->peak_time_ns = not_negative(h->peak_time_ns);
+    out->peak_time_ns = not_negative(shared ? h->shared_peak_time_ns : h->peak_time_ns);
     out->vmhwm_bytes = h->vmhwm_bytes > 0 ? h->vmhwm_bytes : -1;
     out->vmrss_bytes = h->vmrss_bytes > 0 ? h->vmrss_bytes : -1;
 }

@@ -27,17 +27,21 @@ enum {
 };
 #define HL_HEAP_PAGE_MAGIC 0x31505048454e4948ull
 
-/* A thread's counters.  Threshold is T_i of the bound, window the thread's own
- * highest net since a region set it. */
+/* A thread's counters.  After an allocation the agent compares net with high,
+ * after a release with low, and does the rest only beyond them.
+ *   window: highest net since a region of this thread set it to net (and high to
+ *     INT64_MIN, so that the next allocation looks); INT64_MAX: nobody asks.
+ *   high, low: with one thread high is the window; from the second thread on the
+ *     range in which the thread need not tell the others (preload/count.c).
+ */
 struct hl_heap_slot {
     uint64_t allocs, frees;
     int64_t net_bytes;       /* allocated minus released by this slot's threads */
-    int64_t published_bytes; /* the part of net_bytes already added to live */
-    int64_t threshold_bytes; /* publish when net - published exceeds it */
+    uint64_t claim;          /* what the others reckon with (preload/count.c) */
     int64_t window_bytes;
+    int64_t high_bytes, low_bytes;
     int32_t owner_tid;       /* 0: free */
-    int32_t reserved;
-    uint64_t reserved2;
+    int32_t claiming;        /* its thread is changing the claim */
 };
 _Static_assert(sizeof(struct hl_heap_slot) == HL_HEAP_SLOT_SIZE, "one cache line");
 
@@ -63,14 +67,16 @@ struct hl_heap_header {
     uint32_t uid;
     uint32_t flags;        /* enum hl_heap_flags */
 
-    /* Changes while the program runs. */
-    _Alignas(64) int64_t live_bytes; /* published: for the peak alone */
-    int64_t peak_bytes;
+    /* Changes while the program runs.  While one thread counts, it alone writes
+     * peak (plain stores); from the second thread on all raise shared_peak (compare
+     * and swap).  So neither can overwrite the other, and the peak is the larger. */
+    _Alignas(64) int64_t peak_bytes;
     int64_t peak_time_ns;            /* since load_mono_ns, coarse clock */
-    int64_t window_peak_bytes;       /* W <= peak: highest since a region set it */
     int64_t inherited_bytes;         /* live when a fork's child began; else 0 */
     uint32_t n_slots_used;           /* slots at or above were never taken */
     uint32_t n_threads_seen;         /* 1: the first thread is the only one that counted */
+    _Alignas(64) int64_t shared_peak_bytes;
+    int64_t shared_peak_time_ns;
 
     /* Written once at the end. */
     _Alignas(64) uint32_t state; /* enum hl_heap_state */

@@ -375,6 +375,14 @@ START_TEST(heap_page_sums_slots_and_survives_lies)
     hl_heap_record(&h, slots, 2, 2001000, &r);
     ck_assert(r.allocs == 6 && r.frees == 5 && r.live_bytes == 240 && r.peak_bytes == 500);
     ck_assert(r.elapsed_ns == 2000000 && r.vmhwm_bytes == -1 && r.vmrss_bytes == 4096);
+    h.peak_time_ns = 3;
+    h.shared_peak_bytes = 501;
+    h.shared_peak_time_ns = 9;
+    hl_heap_record(&h, slots, 2, 2001000, &r);
+    ck_assert(r.peak_bytes == 501 && r.peak_time_ns == 9);
+    h.shared_peak_bytes = 499;
+    hl_heap_record(&h, slots, 2, 2001000, &r);
+    ck_assert(r.peak_bytes == 500 && r.peak_time_ns == 3);
     struct hl_end e = hl_heap_end(&h);
     ck_assert(e.kind == HL_ENDED_EXIT && e.status == 3);
     memset(&h, 0xff, sizeof h);

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * heaplined: options, start, signals, end.  It never forks.  Exit status: 0
+ * stopped as asked, 1 failed in its work, 2 usage or configuration.
+ */
+#include "config.h"
+
+#include "clock.h"
+#include "daemon.h"
+#include "job.h"
+#include "listen.h"
+#include "notify.h"
+#include "peer.h"
+#include "lifetime.h"
+#include "process.h"
+#include "procfs.h"
+#include "quota.h"
+#include "store.h"
+
+#include "heap_page.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { EXIT_WORK = 1, EXIT_USAGE = 2 };
+
+struct options {
+    const char *conf, *socket, *spool;
+    int check, foreground, private_run;
+};
+
+/* ---- options ---- */
+
+static const char help[] =
+    "Usage: heaplined [OPTION...]\n"
+    "Collect heap records and profiling frames of the processes on this node.\n\n"
+    "  -c FILE        configuration (default " HL_SETTINGS_FILE ")\n"
+    "  -t             check the configuration and exit\n"
+    "  -f             send the log to stderr\n"
+    "  --socket PATH  socket to listen on, instead of the configured one\n"
+    "  --spool DIR    folder of the spools, instead of the configured one\n"
+    "  --private      serve one run of the caller, then end\n"
+    "  --help         this text\n"
+    "  --version      name, version and wire version\n\n"
+    "See heaplined(8).\n";
+
+static int complain(const char *text)
+{
+    fprintf(stderr, "heaplined: %s\n", text);
+    return EXIT_USAGE;
+}
+
+/* -1: go on; else the exit status. */
+static int read_options(int argc, char **argv, struct options *o)
+{
+    enum { O_SOCKET = 256, O_SPOOL, O_PRIVATE, O_HELP, O_VERSION };
+    static const struct option longs[] = {{"socket", required_argument, NULL, O_SOCKET},
+        {"spool", required_argument, NULL, O_SPOOL}, {"private", no_argument, NULL, O_PRIVATE},
+        {"help", no_argument, NULL, O_HELP}, {"version", no_argument, NULL, O_VERSION},
+        {NULL, 0, NULL, 0}};
+    int c;
+    *o = (struct options){0};
+    while ((c = getopt_long(argc, argv, "c:tf", longs, NULL)) != -1)
+        switch (c) {
+        case 'c': o->conf = optarg; break;
+        case 't': o->check = 1; break;
+        case 'f': o->foreground = 1; break;
+        case O_SOCKET: o->socket = optarg; break;
+        case O_SPOOL: o->spool = optarg; break;
+        case O_PRIVATE: o->private_run = 1; break;
+        case O_HELP: fputs(help, stdout); return 0;
+        case O_VERSION:
+            printf("heaplined (heapline) %s, wire version %d\n", PACKAGE_VERSION,
+                   HL_WIRE_VERSION);
+            return 0;
+        default: return complain("see heaplined --help");
+        }
+    if (optind < argc)
+        return complain("takes no arguments; see heaplined --help");
+    if (o->private_run && (!o->socket || !o->spool))
+        return complain("--private needs --socket and --spool");
+    return -1;
+}
+
+static int override_path(char *out, size_t cap, const char *value, const char *option)
+{
+    if (!value)
+        return 0;
+    if (value[0] != '/' || strlen(value) >= cap) {
+        fprintf(stderr, "heaplined: %s %s: must be an absolute path of at most %zu bytes\n",
+                option, value, cap - 1);
+        return -1;
+    }
+    strcpy(out, value);
+    return 0;
+}
+
+static int load_settings(struct hl_daemon *d, const struct options *o)
+{
+    struct hl_err e = {0};
+    hl_settings_init(&d->set);
+    d->conf_file = o->conf ? o->conf : HL_SETTINGS_FILE;
+    d->conf_missing_ok = !o->conf;
+    d->private_run = o->private_run;
+    /* The node's configuration is the service's: a private one has its own. */
+    if ((!o->private_run || o->conf) &&
+        hl_settings_load(&d->set, d->conf_file, d->conf_missing_ok, &e)) {
+        fprintf(stderr, "heaplined: %s\n", e.text);
+        return -1;
+    }
+    if (o->private_run && !o->conf)
+        d->set.log_level = HL_LOG_WARNING;
+    return override_path(d->set.socket, sizeof d->set.socket, o->socket, "--socket") ||
+                   override_path(d->set.spool, sizeof d->set.spool, o->spool, "--spool") ? -1 : 0;
+}
+
+/* ---- log ---- */
+
+static int stderr_is_journal(void)
+{
+    const char *s = getenv("JOURNAL_STREAM");
+    unsigned long long dev, ino;
+    struct stat st;
+    return s && sscanf(s, "%llu:%llu", &dev, &ino) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
+           st.st_dev == dev && st.st_ino == ino;
+}
+
+static void start_log(struct hl_daemon *d, const struct options *o)
+{
+    d->log.level = d->set.log_level;
+    d->log.burst = (uint32_t)d->set.log_burst;
+    int journal = d->set.log_target == HL_LOG_JOURNAL ||
+                  (d->set.log_target == HL_LOG_AUTO && stderr_is_journal());
+    if (journal && !o->foreground && !o->private_run && hl_log_to_journal(&d->log))
+        hl_log(&d->log, HL_LOG_WARNING, NULL, NULL, "cannot reach the journal: stderr is used");
+}
+
+/* ---- signals ---- */
+
+static void say_state(struct hl_daemon *d)
+{
+    const struct hl_counters *c = &d->count;
+    const struct hl_job *j;
+    hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL,
+           "state: %zu connections, %zu jobs, %zu processes alive; %llu hellos, %llu refused, "
+           "%llu messages, %llu bytes, %llu rows, %llu ended, %llu failed appends, %llu times "
+           "without descriptors",
+           d->n_peers, d->jobs.n, d->n_alive, (unsigned long long)c->n_hellos,
+           (unsigned long long)c->n_refused, (unsigned long long)c->n_messages,
+           (unsigned long long)c->n_bytes, (unsigned long long)c->n_rows,
+           (unsigned long long)c->n_ended, (unsigned long long)c->n_failed_appends,
+           (unsigned long long)c->n_no_descriptors);
+    for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));) {
+        struct hl_log_about about = hl_job_about(j);
+        hl_log(&d->log, HL_LOG_NOTICE, NULL, &about,
+               "state: job %s of uid %u: %zu processes, %zu alive, %u keepers%s", j->shown,
+               (unsigned)j->user->uid, j->n_processes, j->n_alive, j->n_keepers,
+               j->taken ? ", read whole" : "");
+    }
+}
+
+static void set_timers(struct hl_daemon *d)
+{
+    uint64_t sample = (uint64_t)(d->set.sample_interval_ns / 1000000);
+    uint64_t sync = (uint64_t)(d->set.sync_interval_ns / 1000000);
+    hl_timer_set(d->sample_timer, sample, sample);
+    if (sync && !d->private_run)
+        hl_timer_set(d->sync_timer, sync, sync);
+    else
+        hl_timer_stop(d->sync_timer);
+    hl_store_set_expire_timer(d);
+}
+
+static void reload(struct hl_daemon *d)
+{
+    struct hl_settings fresh;
+    struct hl_err e = {0};
+    hl_notify("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(hl_mono_ns() / 1000));
+    hl_settings_init(&fresh);
+    if (hl_settings_load(&fresh, d->conf_file, d->conf_missing_ok, &e)) {
+        hl_log(&d->log, HL_LOG_ERR, NULL, NULL,
+               "the new configuration is not used, the old one stays: %s", e.text);
+        hl_notify("READY=1\nSTATUS=old configuration in force, the new one is invalid: %s",
+                  e.text);
+        return;
+    }
+    const char *key = hl_settings_needs_restart(&d->configured, &fresh);
+    if (key)
+        hl_log(&d->log, HL_LOG_WARNING, NULL, NULL,
+               "%s has changed: this needs a restart, the old value stays in force", key);
+    hl_settings_keep_fixed(&fresh, &d->set);
+    d->set = fresh;
+    d->log.level = fresh.log_level;
+    d->log.burst = (uint32_t)fresh.log_burst;
+    hl_quota_measure(d);
+    set_timers(d);
+    hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "configuration %s read again", d->conf_file);
+    hl_notify("READY=1\nSTATUS=configuration read again");
+}
+
+void hl_daemon_stop(struct hl_daemon *d)
+{
+    d->stopping = 1;
+    hl_loop_stop(d->loop);
+}
+
+static void on_signal(void *ctx, int number)
+{
+    struct hl_daemon *d = ctx;
+    if (number == SIGHUP && !d->private_run)
+        reload(d);
+    else if (number == SIGUSR1)
+        say_state(d);
+    else if (number == SIGTERM || number == SIGINT)
+        hl_daemon_stop(d);
+}
+
+/* While the end is under way nobody waits for signals in the loop. */
+static void end_at_once(int number)
+{
+    (void)number;
+    _exit(0);
+}
+
+/* ---- samples ---- */
+
+static void on_sample(void *ctx)
+{
+    struct hl_daemon *d = ctx;
+    const struct hl_job *j;
+    for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));)
+        for (size_t i = 0; j->n_alive && i < j->n_processes; i++)
+            hl_process_sample(j->process[i], 0);
+}
+
+static void on_watchdog(void *ctx)
+{
+    struct hl_daemon *d = ctx;
+    hl_notify("WATCHDOG=1\nSTATUS=%zu jobs, %zu processes alive%s", d->jobs.n, d->n_alive,
+              d->spool_failing ? ", the spool cannot be written" : "");
+}
+
+/* ---- start and end ---- */
+
+static int make_timers(struct hl_daemon *d)
+{
+    const struct {
+        struct hl_timer **timer;
+        hl_timer_fn *fn;
+    } all[] = {{&d->ending_timer, hl_death_on_timer}, {&d->retry_timer, hl_store_on_retry},
+               {&d->sample_timer, on_sample}, {&d->expire_timer, hl_store_on_expire},
+               {&d->sync_timer, hl_store_on_sync}, {&d->private_timer, hl_lifetime_on_timer},
+               {&d->watchdog_timer, on_watchdog}};
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!(*all[i].timer = hl_timer_new(d->loop, all[i].fn, d)))
+            return -1;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!(d->signals[i] = hl_signal_new(d->loop, numbers[i], on_signal, d)))
+            return -1;
+    return 0;
+}
+
+static int start(struct hl_daemon *d, struct hl_err *e)
+{
+    d->self = geteuid();
+    d->overflow_uid = hl_procfs_uids_hidden();
+    d->started_ns = hl_mono_ns();
+    d->loop = hl_loop_new();
+    d->scratch = malloc(HL_SCRATCH_BYTES);
+    d->page = aligned_alloc(64, HL_HEAP_PAGE_SIZE);
+    if (!d->loop || !d->scratch || !d->page || make_timers(d))
+        return hl_fail(e, ENOMEM, "cannot start: no memory or no descriptors left");
+    if (hl_store_open(d, e) || hl_listen_open(d, e))
+        return -1;
+    /* Before anybody is answered: a process that comes back must be found. */
+    hl_store_restore(d);
+    if (hl_listen_start(d, e))
+        return -1;
+    set_timers(d);
+    hl_lifetime_check(d);
+    uint64_t watchdog = hl_notify_watchdog_ms();
+    if (watchdog)
+        hl_timer_set(d->watchdog_timer, watchdog, watchdog);
+    return 0;
+}
+
+/* Those still alive: what is known of them, so that the next start has it. */
+static void note_living(struct hl_daemon *d)
+{
+    const struct hl_job *j;
+    for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));)
+        for (size_t i = 0; i < j->n_processes; i++) {
+            struct hl_process *p = j->process[i];
+            if (p->state == HL_PROCESS_ENDED)
+                continue;
+            if (p->record || (p->record = malloc(sizeof *p->record))) {
+                struct hl_record_msg m;
+                hl_process_record(p, hl_mono_ns(), &m);
+                m.end = (struct hl_end){HL_ENDED_SAMPLED, 0};
+                *p->record = m;
+                hl_death_save(p);
+            }
+        }
+}
+
+static void finish_accepted(struct hl_daemon *d)
+{
+    struct hl_peer *p;
+    hl_death_finish_all(d);
+    d->pass++; /* each once; draining one may close others */
+    do {
+        for (p = d->peers; p && (p->state != HL_PEER_CLIENT || p->pass == d->pass);)
+            p = p->next;
+        if (p) {
+            p->pass = d->pass;
+            hl_peer_drain(p, HL_PIECE_BYTES);
+        }
+    } while (p);
+    hl_death_finish_all(d);
+    note_living(d);
+}
+
+static void close_peers(struct hl_daemon *d)
+{
+    while (d->peers) {
+        hl_peer_detach(d->peers); /* our end is not the end of its process */
+        hl_peer_close(d->peers);
+    }
+}
+
+static void release(struct hl_daemon *d)
+{
+    struct hl_timer **timers[] = {&d->ending_timer, &d->retry_timer, &d->sample_timer,
+        &d->expire_timer, &d->sync_timer, &d->private_timer, &d->watchdog_timer};
+    struct hl_job *j;
+    close_peers(d);
+    for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));)
+        hl_job_free(j);
+    for (size_t i = 0; i < sizeof timers / sizeof *timers; i++)
+        hl_timer_free(*timers[i]);
+    for (size_t i = 0; i < 4; i++)
+        hl_signal_free(d->signals[i]);
+    hl_table_fini(&d->users);
+    hl_table_fini(&d->jobs);
+    hl_table_fini(&d->by_image);
+    hl_table_fini(&d->by_pid);
+    if (d->loop && hl_loop_free(d->loop))
+        hl_log(&d->log, HL_LOG_ERR, NULL, NULL, "a handle of the loop was forgotten");
+    hl_store_close(d);
+    free(d->scratch);
+    free(d->page);
+}
+
+static void stop(struct hl_daemon *d)
+{
+    signal(SIGTERM, end_at_once);
+    signal(SIGINT, end_at_once);
+    hl_notify("STOPPING=1\nSTATUS=finishing what was accepted");
+    hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "stopping: %zu processes alive", d->n_alive);
+    d->stopping = 1;
+    hl_listen_close(d);
+    finish_accepted(d);
+    close_peers(d);
+    if (!d->private_run)
+        hl_store_sync_all(d);
+    hl_lifetime_clean(d);
+}
+
+static int run(struct hl_daemon *d)
+{
+    struct hl_err e = {0};
+    if (start(d, &e)) {
+        hl_log(&d->log, HL_LOG_ERR, NULL, NULL, "%s", e.text);
+        hl_notify("STATUS=%s\nERRNO=%d", e.text, e.code < 10000 ? e.code : 0);
+        hl_listen_close(d);
+        release(d);
+        return EXIT_WORK;
+    }
+    hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "heapline %s listens on %s, spools in %s",
+           PACKAGE_VERSION, d->listener.activated ? "the socket it was passed" : d->set.socket,
+           d->set.spool);
+    hl_notify("READY=1\nSTATUS=listening");
+    hl_loop_run(d->loop);
+    stop(d);
+    release(d);
+    hl_log_flush(&d->log);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct hl_daemon d = {.listener = {.fd = -1}, .root = -1, .lock = -1};
+    struct options o;
+    int status = read_options(argc, argv, &o);
+    if (status >= 0)
+        return status;
+    if (load_settings(&d, &o))
+        return EXIT_USAGE;
+    if (o.check) {
+        printf("heaplined: %s is valid\n", d.conf_file);
+        return 0;
+    }
+    d.configured = d.set;
+    umask(0077);
+    signal(SIGPIPE, SIG_IGN);
+    hl_log_init(&d.log);
+    start_log(&d, &o);
+    status = run(&d);
+    hl_log_fini(&d.log);
+    return status;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Starting a run's private collector; see private.h.
+ */
+#include "private.h"
+
+#include "install.h"
+#include "link.h"
+#include "path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { START_MS = 15000, STEP_MS = 10 };
+
+void hl_private_names(struct hl_private *p, const char *key)
+{
+    hl_private_dir((uint32_t)geteuid(), key, p->dir);
+    snprintf(p->socket, sizeof p->socket, "%s/s", p->dir);
+    snprintf(p->spool, sizeof p->spool, "%s/spool", p->dir);
+    snprintf(p->log, sizeof p->log, "%s/log", p->dir);
+}
+
+static int make_folder(const struct hl_private *p, struct hl_err *e)
+{
+    char base[HL_NAME_CAP];
+    hl_private_base((uint32_t)geteuid(), base);
+    int fd = hl_path_own_dir(base, e);
+    if (fd < 0)
+        return -1;
+    close(fd);
+    return hl_path_own_dir(p->dir, e);
+}
+
+static _Noreturn void become_collector(const struct hl_private *p, const char *spool,
+                                       const char *program, int log)
+{
+    int null = open("/dev/null", O_RDWR);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    setsid(); /* signals of the terminal are for the run, not for its collector */
+    dup2(null, 0);
+    dup2(null, 1);
+    dup2(log >= 0 ? log : null, 2);
+    execl(program, program, "-f", "--private", "--socket", p->socket, "--spool", spool,
+          (char *)NULL);
+    _exit(127);
+}
+
+static void last_line(const char *name, char *out, size_t cap)
+{
+    FILE *f = fopen(name, "re");
+    char line[256];
+    snprintf(out, cap, "no message; see %s", name);
+    while (f && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        snprintf(out, cap, "%s", line);
+    }
+    if (f)
+        fclose(f);
+}
+
+/* Wait until the socket answers; pid: the collector we started, or 0. */
+static int wait_ready(const struct hl_private *p, pid_t pid, struct hl_err *e)
+{
+    for (int ms = 0; ms < START_MS; ms += STEP_MS) {
+        struct hl_link l;
+        int status;
+        if (hl_link_open(&l, p->socket, (int64_t)geteuid(), NULL) == 0) {
+            hl_link_close(&l);
+            return 0;
+        }
+        if (pid && waitpid(pid, &status, WNOHANG) == pid) {
+            char why[256];
+            last_line(p->log, why, sizeof why);
+            return hl_fail(e, HL_ERR_PEER, "cannot start a private collector: %s", why);
+        }
+        nanosleep(&(struct timespec){0, STEP_MS * 1000000L}, NULL);
+    }
+    return hl_fail(e, ETIMEDOUT, "the private collector at %s did not start", p->socket);
+}
+
+static int start(const struct hl_private *p, const char *spool, int lock, struct hl_err *e)
+{
+    char program[4096];
+    if (hl_find_program("heaplined", program, sizeof program, e))
+        return -1;
+    int log = open(p->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    pid_t pid = fork();
+    if (pid == 0) {
+        fcntl(lock, F_SETFD, 0); /* the lock lives as long as the collector */
+        become_collector(p, spool, program, log);
+    }
+    if (log >= 0)
+        close(log);
+    return pid < 0 ? hl_fail_errno(e, "cannot start a private collector")
+                   : wait_ready(p, pid, e);
+}
+
+int hl_private_start(struct hl_private *p, const char *spool, struct hl_err *e)
+{
+    int dir = make_folder(p, e);
+    if (dir < 0)
+        return -1;
+    int lock = openat(dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    close(dir);
+    if (lock < 0)
+        return hl_fail_errno(e, "cannot open %s/lock", p->dir);
+    int bad = flock(lock, LOCK_EX | LOCK_NB) == 0 ? start(p, spool ? spool : p->spool, lock, e)
+                                                  : wait_ready(p, 0, e);
+    close(lock);
+    return bad;
+}

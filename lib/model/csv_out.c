@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The merged CSV: the record's two head lines, then a row a process.
+ */
+#include "path.h"
+#include "record.h"
+#include "sink.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct csv_sink {
+    struct hl_sink base;
+    struct hl_out out;
+};
+
+static struct csv_sink *self(struct hl_sink *s)
+{
+    return (struct csv_sink *)s;
+}
+
+static int put(struct csv_sink *c, const char *p, size_t n, struct hl_err *e)
+{
+    return fwrite(p, 1, n, c->out.file) == n ? 0 : hl_fail_errno(e, "cannot write %s", c->out.name);
+}
+
+static int csv_begin(struct hl_sink *s, const struct hl_run *run, struct hl_err *e)
+{
+    static const char head[] = HL_RECORD_VERSION_LINE HL_RECORD_COLUMN_LINE;
+    (void)run;
+    return put(self(s), head, sizeof head - 1, e);
+}
+
+static int csv_heap(struct hl_sink *s, const struct hl_heap_row *row, struct hl_err *e)
+{
+    char text[HL_RECORD_ROW_MAX];
+    return put(self(s), text, hl_record_row(&row->record, text, sizeof text), e);
+}
+
+static void csv_abort(struct hl_sink *s)
+{
+    hl_out_abort(&self(s)->out);
+    free(s);
+}
+
+static int csv_commit(struct hl_sink *s, struct hl_err *e)
+{
+    int r = hl_out_commit(&self(s)->out, e);
+    free(s);
+    return r;
+}
+
+static const struct hl_sink_ops ops = {
+    .begin = csv_begin, .heap = csv_heap, .commit = csv_commit, .abort = csv_abort};
+
+struct hl_sink *hl_csv_sink(const char *name, struct hl_err *e)
+{
+    struct csv_sink *c = calloc(1, sizeof *c);
+    if (!c) {
+        hl_fail(e, 12, "%s: no memory left", name);
+        return NULL;
+    }
+    c->base.ops = &ops;
+    if (hl_out_begin(&c->out, name, 1, e)) {
+        free(c);
+        return NULL;
+    }
+    return &c->base;
+}

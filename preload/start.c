@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The life of a process as the agent sees it: loaded, a forked child, the end.
+ * The environment is read when the agent is loaded and never again.  What is
+ * done at the end is done once, by the process that owns the page.
+ */
+#include "agent.h"
+
+#include "bound.h"
+#include "ident.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+struct hl_agent hl_agent = {.sock = -1};
+
+static const char *env(const char *name)
+{
+    return getenv(name);
+}
+
+static size_t copy_text(char *out, const char *in, size_t cap)
+{
+    size_t n = hl_text_length(in, cap - 1);
+    memcpy(out, in, n);
+    out[n] = 0;
+    return n;
+}
+
+/* ---- speaking ---- */
+
+/* Write without harm to the program: a pipe nobody reads, a full one, or a file
+ * at its size limit gives up and raises no signal. */
+static int write_quietly(int fd, const char *p, size_t n)
+{
+    static const struct timespec now;
+    sigset_t ours, old, pending;
+    struct pollfd f = {fd, POLLOUT, 0};
+    if (poll(&f, 1, 0) != 1)
+        return -1;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGPIPE);
+    sigaddset(&ours, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &ours, &old);
+    sigpending(&pending);
+    ssize_t done = write(fd, p, n);
+    if (done < 0 && (errno == EPIPE || errno == EFBIG)) {
+        int e = errno;
+        sigemptyset(&ours);
+        sigaddset(&ours, e == EPIPE ? SIGPIPE : SIGXFSZ);
+        if (!sigismember(&pending, e == EPIPE ? SIGPIPE : SIGXFSZ))
+            while (sigtimedwait(&ours, NULL, &now) < 0 && errno == EINTR)
+                ;
+        errno = e;
+    }
+    int e = errno;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    errno = e;
+    return done == (ssize_t)n ? 0 : -1;
+}
+
+static void add(char *line, size_t cap, size_t *n, const char *s)
+{
+    size_t len = hl_text_length(s, cap - *n - 2);
+    memcpy(line + *n, s, len);
+    *n += len;
+}
+
+void hl_say(const char *what, const char *name, int error)
+{
+    char line[512];
+    size_t n = 0;
+    if (!hl_agent.verbose)
+        return;
+    add(line, sizeof line, &n, "libheapline-preload: ");
+    add(line, sizeof line, &n, what);
+    if (name) {
+        add(line, sizeof line, &n, " ");
+        add(line, sizeof line, &n, name);
+    }
+    if (error) {
+        char number[24];
+        number[hl_format_i64(error, number)] = 0;
+        const char *s = strerrordesc_np(error);
+        add(line, sizeof line, &n, ": ");
+        add(line, sizeof line, &n, s ? s : number);
+    }
+    line[n++] = '\n';
+    int e = errno;
+    write_quietly(STDERR_FILENO, line, n);
+    errno = e;
+}
+
+/* ---- who we are ---- */
+
+/* Read a file of /proc whole; its length, or 0. */
+static size_t read_proc(const char *name, char *out, size_t cap)
+{
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, out, cap - 1);
+    close(fd);
+    if (n < 0)
+        n = 0;
+    out[n] = 0;
+    return (size_t)n;
+}
+
+static char scratch[4096]; /* at start, in a new child and at the end: one thread */
+
+/* Field 22 of stat; the name, field 2, may hold anything up to its last ')'. */
+static uint64_t start_ticks(void)
+{
+    uint64_t v = 0;
+    if (!read_proc("/proc/self/stat", scratch, sizeof scratch))
+        return 0;
+    const char *s = strrchr(scratch, ')');
+    for (int field = 2; s && field < 22; field++)
+        s = strchr(s + 1, ' ');
+    for (s = s ? s + 1 : ""; *s >= '0' && *s <= '9'; s++)
+        v = v * 10 + (uint64_t)(*s - '0');
+    return v;
+}
+
+/* "VmHWM:    123 kB" in bytes, or -1. */
+static int64_t status_bytes(const char *name)
+{
+    int64_t v = 0;
+    const char *s = strstr(scratch, name);
+    if (!s)
+        return -1;
+    for (s += strlen(name); *s == ' ' || *s == '\t'; s++)
+        ;
+    for (; *s >= '0' && *s <= '9'; s++)
+        v = v * 10 + (*s - '0');
+    return v * 1024;
+}
+
+static uint64_t draw_image(void)
+{
+    uint64_t v = 0;
+    if (getrandom(&v, sizeof v, GRND_NONBLOCK) != sizeof v) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        v = (uint64_t)t.tv_nsec * 0x9e3779b97f4a7c15u ^ (uint64_t)t.tv_sec << 20 ^
+            (uint64_t)getpid() * 0xbf58476d1ce4e5b9u ^ getauxval(AT_RANDOM);
+    }
+    return v ? v : 1;
+}
+
+static void identify_process(struct hl_heap_header *h)
+{
+    h->pid = hl_agent.pid;
+    h->start_ticks = start_ticks();
+    h->image = draw_image();
+    h->uid = (uint32_t)geteuid();
+    h->state = HL_HEAP_RUNNING;
+    h->end_status = 0;
+    h->end_mono_ns = 0;
+    h->vmhwm_bytes = h->vmrss_bytes = -1;
+}
+
+static void identify_run(struct hl_heap_header *h)
+{
+    struct utsname u;
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    h->magic = HL_HEAP_PAGE_MAGIC;
+    h->version = HL_HEAP_PAGE_VERSION;
+    h->size = HL_HEAP_PAGE_SIZE;
+    h->load_real_ns = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    h->load_mono_ns = hl_mono_ns();
+    h->rank = hl_ident_rank(env);
+    h->n_ranks = hl_ident_size(env);
+    copy_text(h->host, uname(&u) == 0 ? u.nodename : "unknown", sizeof h->host);
+    copy_text(h->job, hl_ident_job(env), sizeof h->job);
+    hl_ident_key(env, getsid(0), h->key);
+}
+
+/* Processes that start the user's program on this or other nodes, and our own. */
+static int is_launcher(void)
+{
+    static const char *const names[] = {"mpirun",
+                                        "mpiexec",
+                                        "mpiexec.hydra",
+                                        "orterun",
+                                        "orted",
+                                        "prte",
+                                        "prted",
+                                        "prterun",
+                                        "prun",
+                                        "hydra_pmi_proxy",
+                                        "hydra_bstrap_proxy",
+                                        "srun",
+                                        "salloc",
+                                        "sbatch",
+                                        "slurmstepd",
+                                        "mpirun.openmpi",
+                                        "mpiexec.openmpi",
+                                        "mpirun.mpich",
+                                        "mpiexec.mpich",
+                                        "heapline-run",
+                                        "heaplined",
+                                        "heapline-gather",
+                                        "heapline-report",
+                                        "heapline-convert",
+                                        "heaplinectl"};
+    unsigned long at = getauxval(AT_EXECFN);
+    const char *file = at ? (const char *)at : "", *slash = strrchr(file, '/');
+    file = slash ? slash + 1 : file;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(file, names[i]) == 0 ||
+            strcmp(program_invocation_short_name, names[i]) == 0)
+            return 1;
+    return 0;
+}
+
+static int is_unwanted(void)
+{
+    const char *s = env("HEAPLINE_DISABLE");
+    return getauxval(AT_SECURE) || is_launcher() ||
+           (s && (strcmp(s, "1") == 0 || strcmp(s, "heap") == 0));
+}
+
+/* ---- loading ---- */
+
+/* A relative name means the folder the program was started in. */
+static void take_output(const char *s)
+{
+    size_t n = 0;
+    char *out = hl_agent.output;
+    if (!s || !*s)
+        return;
+    if (*s != '/' && getcwd(out, sizeof hl_agent.output - 1)) {
+        n = strlen(out);
+        if (out[n - 1] != '/')
+            out[n++] = '/';
+    }
+    size_t len = strlen(s);
+    if (len < sizeof hl_agent.output - n)
+        memcpy(out + n, s, len + 1);
+    else
+        hl_say("HEAPLINE_OUTPUT is too long", NULL, 0);
+    if (len >= sizeof hl_agent.output - n)
+        out[0] = 0;
+}
+
+static void take_environment(void)
+{
+    struct hl_agent *a = &hl_agent;
+    const char *s = env("HEAPLINE_VERBOSE");
+    a->verbose = s && strcmp(s, "1") == 0;
+    s = env("HEAPLINE_SOCKET");
+    if (copy_text(a->sockets, s ? s : "/run/heapline/collector.sock",
+                  sizeof a->sockets) == sizeof a->sockets - 1)
+        hl_say("HEAPLINE_SOCKET is too long and was cut", NULL, 0);
+    s = env("HEAPLINE_FALLBACK_DIR");
+    if (s && *s == '/')
+        copy_text(a->fallback, s, sizeof a->fallback);
+    s = env("HEAPLINE_INTERVAL");
+    if (s && hl_parse_seconds(s, 0, INT64_MAX, &a->interval_ns) != 0)
+        hl_say("HEAPLINE_INTERVAL is not a number of seconds:", s, 0);
+    take_output(env("HEAPLINE_OUTPUT"));
+}
+
+static void at_exit(int status, void *unused)
+{
+    (void)unused;
+    hl_finish(status);
+}
+
+static void at_quick_exit_end(void)
+{
+    hl_finish(hl_agent.quick_status);
+}
+
+/* The key's functions run in up to PTHREAD_DESTRUCTOR_ITERATIONS rounds, ours
+ * first; the slot is kept until the last one, for what others' allocate. */
+static void thread_ends(void *mine)
+{
+    enum { ROUNDS = PTHREAD_DESTRUCTOR_ITERATIONS };
+    if (++hl_mine.n_rounds < ROUNDS)
+        pthread_setspecific(hl_agent.key, mine);
+    else
+        hl_leave_slot();
+}
+
+/* What must run behind all else is registered first.  No more than 32 keys lie in
+ * the thread itself; for others the C library would allocate. */
+static void register_ends(void)
+{
+    struct hl_agent *a = &hl_agent;
+    pthread_key_t key;
+    on_exit(at_exit, NULL);
+    at_quick_exit(at_quick_exit_end);
+    if (pthread_key_create(&key, thread_ends) == 0) {
+        a->key = key;
+        a->key_ok = key < 32;
+    }
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0) {
+        a->no_barrier = 1;
+        hl_say("several threads cost more here: membarrier", NULL, errno);
+    }
+}
+
+/* A malloc that is linked into the program, or preloaded before us and does not
+ * pass on: nothing will come here.  The first allocation that does says otherwise. */
+static void note_bypass(struct hl_heap_header *h)
+{
+    if (hl_malloc_is_hidden() && hl_agent.slots[0].allocs == 0)
+        h->flags |= HL_HEAP_BYPASSED;
+}
+
+/* Called at the first operation and when the library is initialised.  Before
+ * the C library has the environment, operations are counted in the static page. */
+void hl_start(void)
+{
+    struct hl_agent *a = &hl_agent;
+    struct hl_heap_header *h = &hl_static_page.header;
+    if (a->mode != HL_MODE_EARLY)
+        return;
+    if (!a->page) {
+        hl_page_adopt(h, 1, 0);
+        a->pid = getpid();
+        hl_first_slot();
+    }
+    if (!environ)
+        return;
+    a->mode = HL_MODE_BUSY;
+    if (is_unwanted()) {
+        a->mode = HL_MODE_OFF;
+        hl_mine.slot = &hl_no_slot;
+        return;
+    }
+    int e = errno;
+    take_environment();
+    identify_process(h);
+    identify_run(h);
+    note_bypass(h);
+    register_ends();
+    hl_send_start(NULL);
+    hl_first_slot();
+    a->mode = HL_MODE_ON;
+    errno = e;
+}
+
+__attribute__((constructor)) static void loaded(void)
+{
+    int e = errno;
+    hl_wake();
+    hl_start();
+    errno = e;
+}
+
+/* ---- a forked child ---- */
+
+static void child_page(int64_t inherited)
+{
+    struct hl_agent *a = &hl_agent;
+    struct hl_heap_header *h = &hl_static_page.header;
+    void *old = a->page_is_static ? NULL : a->page;
+    if (old)
+        memcpy(h, old, sizeof *h);
+    memset(hl_static_page.room + HL_HEAP_PAGE_HEADER, 0,
+           hl_heap_slots_to_read(h) * HL_HEAP_SLOT_SIZE);
+    a->pid = getpid();
+    identify_process(h);
+    h->inherited_bytes = inherited;
+    h->peak_bytes = inherited > 0 ? inherited : 0;
+    h->shared_peak_bytes = h->shared_peak_time_ns = 0;
+    h->n_slots_used = 1;
+    h->peak_time_ns = hl_mono_ns() - h->load_mono_ns;
+    a->page = NULL;
+    hl_page_adopt(h, 1, 0);
+    hl_send_forget();
+    hl_send_start(old);
+    if (old && a->page_is_static)
+        munmap(old, HL_HEAP_PAGE_SIZE);
+}
+
+/* The thread that forked is the only one here.  Nothing is counted meanwhile:
+ * what a signal handler allocates must not go to the parent's page. */
+void hl_child(void)
+{
+    struct hl_agent *a = &hl_agent;
+    int e = errno;
+    if (a->mode == HL_MODE_ON) {
+        int64_t inherited = hl_mine.fork_known ? hl_mine.fork_live : hl_live_now();
+        a->mode = HL_MODE_BUSY;
+        hl_mine.slot = &hl_no_slot;
+        hl_unwipe();
+        hl_mine.n_shared = 0;
+        a->finished = 0;
+        child_page(inherited);
+        hl_first_slot();
+        a->mode = HL_MODE_ON;
+    } else {
+        hl_unwipe();
+    }
+    errno = e;
+}
+
+int hl_is_own(void)
+{
+    if (hl_is_wiped())
+        hl_child();
+    return hl_agent.mode == HL_MODE_ON && getpid() == hl_agent.pid;
+}
+
+void hl_state(enum hl_heap_state state)
+{
+    __atomic_store_n(&hl_agent.page->state, (uint32_t)state, __ATOMIC_RELEASE);
+}
+
+/* ---- the end ---- */
+
+static char record[HL_RECORD_TEXT_MAX];
+
+/* The file, or stderr when it cannot be opened.  O_NONBLOCK: a FIFO that nobody
+ * reads must not hold the program up. */
+static int write_file(const char *name, size_t n)
+{
+    struct rlimit l;
+    if (getrlimit(RLIMIT_FSIZE, &l) == 0 && l.rlim_cur < n) {
+        errno = EFBIG;
+        return -1;
+    }
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+                  0666);
+    if (fd < 0)
+        return -1;
+    int done = write_quietly(fd, record, n), e = errno;
+    if (done != 0 && ftruncate(fd, 0) == 0)
+        errno = e;
+    close(fd);
+    errno = e;
+    return done;
+}
+
+static void write_record(void)
+{
+    const struct hl_heap_header *h = hl_agent.page;
+    static struct hl_record r;
+    char *name = scratch;
+    hl_snapshot(h->end_mono_ns, &r);
+    size_t n = hl_record_text(&r, record, sizeof record);
+    if (!hl_record_file_name(hl_agent.output, h->pid, h->rank, h->host, name,
+                             sizeof scratch))
+        errno = ENAMETOOLONG;
+    else if (write_file(name, n) == 0)
+        return;
+    hl_say("the record goes to stderr:", hl_agent.output, errno);
+    write_quietly(STDERR_FILENO, record, n);
+}
+
+/* Another thread is at it: its file must be whole before the process goes. */
+static void wait_for_end(void)
+{
+    const struct timespec ms = {0, 1000000};
+    for (int i = 0; i < 1000 && hl_agent.finished != 2 && !hl_mine.ending; i++)
+        nanosleep(&ms, NULL);
+}
+
+void hl_finish(int status)
+{
+    struct hl_agent *a = &hl_agent;
+    int e = errno, none = 0;
+    if (!hl_is_own())
+        return;
+    if (!__atomic_compare_exchange_n(&a->finished, &none, 1, 0, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE)) {
+        wait_for_end();
+        return;
+    }
+    hl_mine.ending = 1;
+    struct hl_heap_header *h = a->page;
+    scratch[0] = 0;
+    read_proc("/proc/self/status", scratch, sizeof scratch);
+    h->vmhwm_bytes = status_bytes("VmHWM:");
+    h->vmrss_bytes = status_bytes("VmRSS:");
+    h->end_status = status;
+    h->end_mono_ns = hl_mono_ns();
+    hl_state(HL_HEAP_EXIT);
+    const struct hl_end end = {HL_ENDED_EXIT, status & 255};
+    hl_send_end(&end);
+    if (a->output[0])
+        write_record();
+    __atomic_store_n(&a->finished, 2, __ATOMIC_RELEASE);
+    errno = e;
+}

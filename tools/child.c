@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Running COMMAND; see child.h.
+ */
+#include "child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t child_pid;
+
+static const int passed_on[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM};
+enum { N_PASSED = sizeof passed_on / sizeof *passed_on };
+
+/* What the terminal sends goes to the whole foreground group, COMMAND included;
+ * only what another process sent to us has to be passed on. */
+static void pass_on(int sig, siginfo_t *info, void *context)
+{
+    int saved = errno;
+    (void)context;
+    if (child_pid > 0 && info->si_code <= 0)
+        kill((pid_t)child_pid, sig);
+    errno = saved;
+}
+
+static void catch_signals(struct sigaction *old)
+{
+    struct sigaction sa = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO | SA_RESTART};
+    sigemptyset(&sa.sa_mask);
+    for (int i = 0; i < N_PASSED; i++) {
+        sigaction(passed_on[i], NULL, &old[i]);
+        if (old[i].sa_handler != SIG_IGN) /* nohup stays nohup */
+            sigaction(passed_on[i], &sa, NULL);
+    }
+}
+
+int child_start(char *const *argv, char *const *envp, pid_t *pid)
+{
+    struct sigaction old[N_PASSED];
+    sigset_t block, before;
+    int report[2], why = 0;
+    if (pipe2(report, O_CLOEXEC))
+        return errno;
+    sigfillset(&block);
+    sigprocmask(SIG_BLOCK, &block, &before);
+    catch_signals(old);
+    *pid = fork();
+    if (*pid == 0) {
+        for (int i = 0; i < N_PASSED; i++)
+            sigaction(passed_on[i], &old[i], NULL);
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        execvpe(argv[0], argv, envp);
+        why = errno;
+        if (write(report[1], &why, sizeof why) < 0)
+            _exit(127);
+        _exit(127);
+    }
+    child_pid = *pid;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    close(report[1]);
+    if (*pid < 0)
+        why = errno;
+    else if (read(report[0], &why, sizeof why) != sizeof why)
+        why = 0;
+    close(report[0]);
+    if (why && *pid > 0)
+        waitpid(*pid, NULL, 0);
+    return why;
+}
+
+int child_wait(pid_t pid, struct hl_end *end)
+{
+    siginfo_t si;
+    memset(&si, 0, sizeof si);
+    while (waitid(P_PID, (id_t)pid, &si, WEXITED | WNOWAIT))
+        if (errno != EINTR)
+            return -1;
+    int exited = si.si_code == CLD_EXITED;
+    *end = (struct hl_end){exited ? HL_ENDED_EXIT : HL_ENDED_SIGNAL, si.si_status};
+    return 0;
+}
+
+void child_reap(pid_t pid)
+{
+    child_pid = 0;
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
+int child_status(const struct hl_end *end)
+{
+    return end->kind == HL_ENDED_EXIT ? end->status : 128 + end->status;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * COMMAND as a child process: its streams and its place in the terminal are
+ * ours, signals sent to us alone are passed on.
+ */
+#ifndef HL_CHILD_H
+#define HL_CHILD_H
+
+#include "messages.h"
+
+#include <sys/types.h>
+
+/* Start it.  0 and *pid, or the errno value of what failed (ENOENT: not found). */
+int child_start(char *const *argv, char *const *envp, pid_t *pid);
+
+/* Wait for its end without reaping it, so that its pid stays its own. */
+int child_wait(pid_t pid, struct hl_end *end);
+void child_reap(pid_t pid);
+
+/* Exit status as the shell has it: N, or 128 + signal. */
+int child_status(const struct hl_end *end);
+
+#endif

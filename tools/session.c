@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Key, collector and variables of a run; see session.h.
+ */
+#include "session.h"
+
+#include "install.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SYSTEM_SOCKET "/run/heapline/collector.sock"
+
+void session_new_key(struct session *s)
+{
+    const char *job = getenv("SLURM_JOB_ID");
+    uint64_t r = 0;
+    if (getrandom(&r, sizeof r, 0) != sizeof r) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        r = (uint64_t)t.tv_nsec * 0x9e3779b97f4a7c15u ^ (uint64_t)t.tv_sec << 20 ^
+            (uint64_t)getpid();
+    }
+    snprintf(s->key, sizeof s->key, "%.200s%s%016llx", job ? job : "", job && *job ? "." : "",
+             (unsigned long long)r);
+}
+
+static int keep(struct session *s, const char *socket, int64_t uid, struct hl_err *e)
+{
+    if (hl_link_open(&s->keeper, socket, uid, e))
+        return -1;
+    if (hl_link_hello(&s->keeper, HL_ROLE_KEEPER, s->key, getpid(), e)) {
+        hl_link_close(&s->keeper);
+        return -1;
+    }
+    return 0;
+}
+
+int session_open(struct session *s, struct hl_err *e)
+{
+    const char *tmp = getenv("TMPDIR");
+    s->keeper.fd = -1;
+    s->fallback_dir = tmp && *tmp == '/' ? tmp : "/tmp";
+    hl_private_names(&s->private, s->key);
+    if (s->o->socket)
+        snprintf(s->sockets, sizeof s->sockets, "%s", s->o->socket);
+    else
+        snprintf(s->sockets, sizeof s->sockets, "%s%s", s->private.socket,
+                 s->o->private_only ? "" : ":" SYSTEM_SOCKET);
+    if (s->o->socket)
+        s->has_collector = keep(s, s->o->socket, -1, e) == 0;
+    else if (!s->o->private_only && keep(s, SYSTEM_SOCKET, -1, NULL) == 0)
+        s->has_collector = 1;
+    else if (hl_private_start(&s->private, NULL, e) == 0 &&
+             keep(s, s->private.socket, (int64_t)geteuid(), e) == 0)
+        s->has_collector = s->is_private = 1;
+    return s->has_collector ? 0 : -1;
+}
+
+int session_variables(const struct session *s, struct texts *vars, struct hl_err *e)
+{
+    /* What the user set for the agents must reach the ranks of other nodes. */
+    static const char *const passed[] = {"HEAPLINE_OUTPUT", "HEAPLINE_WAIT", "HEAPLINE_ON_FULL",
+                                         "HEAPLINE_BUFFER", "HEAPLINE_CLOCK", "HEAPLINE_VERBOSE"};
+    char agent[4096];
+    int bad = 0;
+    if (!s->o->no_heap) {
+        if (hl_find_agent("libheapline-preload.so", agent, sizeof agent, e))
+            return -1;
+        bad = texts_addf(vars, "LD_PRELOAD=%s", agent);
+    }
+    bad = bad || texts_addf(vars, "HEAPLINE_JOB=%s", s->key) ||
+          texts_addf(vars, "HEAPLINE_SOCKET=%s", s->sockets) ||
+          texts_addf(vars, "HEAPLINE_FALLBACK_DIR=%s", s->fallback_dir);
+    if (s->o->no_heap || s->o->no_frames)
+        bad = bad || texts_addf(vars, "HEAPLINE_DISABLE=%s",
+                                !s->o->no_frames ? "heap" : s->o->no_heap ? "1" : "frames");
+    for (size_t i = 0; i < sizeof passed / sizeof *passed && !bad; i++)
+        if (getenv(passed[i]))
+            bad = texts_addf(vars, "%s=%s", passed[i], getenv(passed[i]));
+    return bad ? hl_fail(e, ENOMEM, "no memory left") : 0;
+}
+
+void session_tell_end(struct session *s, int64_t pid, const struct hl_end *end)
+{
+    struct hl_ended_msg m = {pid, hl_start_ticks(pid), *end};
+    uint8_t out[64];
+    if (s->keeper.fd >= 0)
+        hl_link_send(&s->keeper, out, hl_encode_ended(out, sizeof out, &m), NULL);
+}
+
+void session_discard(struct session *s)
+{
+    struct hl_link l;
+    struct hl_wire_header h;
+    const uint8_t *body;
+    uint8_t out[64];
+    if (!s->is_private || hl_link_open(&l, s->private.socket, (int64_t)geteuid(), NULL))
+        return;
+    if (hl_link_hello(&l, HL_ROLE_GATHER, s->key, getpid(), NULL) == 0 &&
+        hl_link_send(&l, out, hl_encode_taken(out, sizeof out), NULL) == 0)
+        hl_link_next(&l, &h, &body, 5000, NULL);
+    hl_link_close(&l);
+    hl_link_close(&s->keeper);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What both forms of heapline-run share: the run's key, the collector, the
+ * variables of the ranks, the reports to the collector.
+ */
+#ifndef HL_SESSION_H
+#define HL_SESSION_H
+
+#include "ident.h"
+#include "launch.h"
+#include "link.h"
+#include "private.h"
+#include "run_options.h"
+
+struct session {
+    const struct run_options *o;
+    char key[HL_KEY_MAX + 1];
+    struct hl_private private;
+    int is_private;     /* a private collector was started (or joined) */
+    int has_collector;
+    char sockets[512];  /* HEAPLINE_SOCKET of the agents */
+    const char *fallback_dir;
+    struct hl_link keeper;
+    char prefix[4096];
+};
+
+/* A new random key: "[SLURM_JOB_ID.]" and 16 hexadecimal digits. */
+void session_new_key(struct session *s);
+
+/* Find or start the collector and connect as a keeper.  -1: told on stderr; the
+ * run can go on without, its data then go to fallback files. */
+int session_open(struct session *s, struct hl_err *e);
+
+/* Variables that the ranks need. 0 or -1 (an agent is missing: *e). */
+int session_variables(const struct session *s, struct texts *vars, struct hl_err *e);
+
+/* Tell the collector how a process we are the parent of has ended. */
+void session_tell_end(struct session *s, int64_t pid, const struct hl_end *end);
+
+/* Nothing was recorded: have the private folder removed. */
+void session_discard(struct session *s);
+
+#endif
