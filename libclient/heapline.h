@@ -66,7 +66,8 @@ typedef struct heapline_session heapline_session;
  * library and ends with heapline_session_end; one session at a time can be open
  * in a process, another gives HEAPLINE_EEXIST.  A forked child has none.
  * Errors: EINVAL, ENAME, EEXIST (a name twice), ENOMEM, ELIMIT. */
-int heapline_session_begin(heapline_session **out, const char *const *metrics, size_t n_metrics);
+int heapline_session_begin(heapline_session **out, const char *const *metrics,
+                           size_t n_metrics);
 
 /* Version of the application, for the field openpfc_version of the exports; at
  * most 255 bytes, copied.  Before the session's first frame: a collector is

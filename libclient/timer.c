@@ -151,8 +151,8 @@ static void copy_live(struct hl_thread *t, struct hl_stack *stack, struct hl_sum
     }
 }
 
-static void copy_aside(const struct hl_thread *t, struct hl_stack *stack, struct hl_sum *sum,
-                       uint32_t n)
+static void copy_aside(const struct hl_thread *t, struct hl_stack *stack,
+                       struct hl_sum *sum, uint32_t n)
 {
     stack->depth = t->aside.depth;
     stack->last = t->aside.last;
@@ -195,7 +195,8 @@ static int is_open_below(const struct hl_stack *s, uint64_t i)
 }
 
 /* What open regions would have if they were left now and entered again. */
-static void charge_open(const struct hl_stack *s, uint64_t now, struct hl_sum *sum, uint32_t n)
+static void charge_open(const struct hl_stack *s, uint64_t now, struct hl_sum *sum,
+                        uint32_t n)
 {
     if (now < s->last)
         now = s->last;

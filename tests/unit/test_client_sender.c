@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 static const char *const two[] = {"step", "v"};
@@ -31,11 +32,11 @@ static void without_collector(void)
     test_leave();
 }
 
-#define set_fake(what, value)                                                             \
-    do {                                                                                  \
-        fake_lock(f);                                                                     \
-        f->what = (value);                                                                \
-        fake_unlock(f);                                                                   \
+#define set_fake(what, value)                                                            \
+    do {                                                                                 \
+        fake_lock(f);                                                                    \
+        f->what = (value);                                                               \
+        fake_unlock(f);                                                                  \
     } while (0)
 
 /* n frames with `width` regions; returns how many were dropped. */
@@ -170,6 +171,21 @@ START_TEST(the_ring_wraps_around)
 }
 END_TEST
 
+START_TEST(acknowledged_rows_take_no_memory)
+{
+    struct stat st;
+    heapline_session *s = begin_session(two, 2);
+    ck_assert_uint_eq(play(s, 6000, 250), 0);
+    ok(heapline_session_end(s));
+    ck_assert_uint_gt(hl_session.sender.ring.h->head, 20 << 20);
+    ck_assert_int_eq(fstat(hl_session.sender.ring.fd, &st), 0);
+    ck_assert_int_eq(st.st_size, 16 << 20);
+    /* All is acknowledged; a shared kernel setting may use pages of 2 MiB. */
+    ck_assert_int_le(st.st_blocks, (6 << 20) / 512);
+    all_once(fake_seen(f), 6000);
+}
+END_TEST
+
 START_TEST(after_a_break_each_row_arrives_once)
 {
     static const size_t every[] = {2500, 3001, 4096, 5000, 20011};
@@ -209,9 +225,9 @@ static size_t message_at(const uint8_t *p, size_t n, unsigned i)
     struct hl_wire_header h;
     const uint8_t *body;
     for (; i--; at += used)
-        ck_assert_int_eq(hl_wire_next(p + at, n - at, HL_IN_SPOOL, HL_STATE_FILE, &h, &body,
-                                      &used),
-                         0);
+        ck_assert_int_eq(
+            hl_wire_next(p + at, n - at, HL_IN_SPOOL, HL_STATE_FILE, &h, &body, &used),
+            0);
     return at;
 }
 
@@ -532,16 +548,18 @@ START_TEST(failing_calls_lose_no_row_unseen)
     static const struct {
         enum seam which;
         int code;
-    } kinds[] = {{SEAM_MMAP, ENOMEM},   {SEAM_MEMFD, EMFILE},     {SEAM_FTRUNCATE, ENOSPC},
-                 {SEAM_CONNECT, EAGAIN}, {SEAM_CONNECT, ENOENT},  {SEAM_SENDMSG, ECONNRESET},
-                 {SEAM_SENDMSG, EAGAIN}, {SEAM_SENDMSG, 0},       {SEAM_SENDMSG, ENOBUFS},
-                 {SEAM_RECV, ECONNRESET}, {SEAM_RECV, EINTR},     {SEAM_WRITE, ENOSPC}};
+    } kinds[] = {
+        {SEAM_MMAP, ENOMEM},     {SEAM_MEMFD, EMFILE},   {SEAM_FTRUNCATE, ENOSPC},
+        {SEAM_CONNECT, EAGAIN},  {SEAM_CONNECT, ENOENT}, {SEAM_SENDMSG, ECONNRESET},
+        {SEAM_SENDMSG, EAGAIN},  {SEAM_SENDMSG, 0},      {SEAM_SENDMSG, ENOBUFS},
+        {SEAM_RECV, ECONNRESET}, {SEAM_RECV, EINTR},     {SEAM_WRITE, ENOSPC}};
     enum { KINDS = sizeof kinds / sizeof *kinds };
     heapline_session *s = NULL;
     if (_i / KINDS % 2)
         setenv("HEAPLINE_FALLBACK_DIR", test_folder, 1);
     clock_set(1);
-    seam_fail(kinds[_i % KINDS].which, (unsigned)(_i / KINDS / 2) + 1, kinds[_i % KINDS].code);
+    seam_fail(kinds[_i % KINDS].which, (unsigned)(_i / KINDS / 2) + 1,
+              kinds[_i % KINDS].code);
     if (heapline_session_begin(&s, two, 2)) {
         ck_assert(seam_was_hit());
         return;
@@ -579,7 +597,8 @@ START_TEST(a_child_leaves_its_parents_connection_alone)
     play(s, 5, 1);
     pid_t pid = fork();
     if (!pid) {
-        int wrong = heapline_frame_begin(s) != HEAPLINE_ECLOSED || hl_session.sender.ring.h ||
+        int wrong = heapline_frame_begin(s) != HEAPLINE_ECLOSED ||
+                    hl_session.sender.ring.h ||
                     hl_session.sender.conn.state != HL_CONN_CLOSED;
         exit(wrong); /* runs the destructors, too */
     }
@@ -616,6 +635,7 @@ static void add_sender_tests(TCase *t)
     tcase_add_test(t, hello_brings_identity_and_a_sealed_buffer);
     tcase_add_loop_test(t, a_killed_process_loses_no_committed_frame, 0, 2);
     tcase_add_test(t, the_ring_wraps_around);
+    tcase_add_test(t, acknowledged_rows_take_no_memory);
     tcase_add_loop_test(t, after_a_break_each_row_arrives_once, 0, 5);
     tcase_add_loop_test(t, what_a_collector_lost_is_passed_over_but_for_catalogs, 0, 5);
     tcase_add_test(t, a_full_buffer_drops_and_counts);
