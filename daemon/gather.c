@@ -274,10 +274,11 @@ int main(int argc, char **argv)
     bad = bad || (g.comm->rank ? serve_node(&g, &e) : lead(&g, &e));
     if (bad && e.code)
         say(&e);
+    int incomplete = g.plan.n_missing > 0;
     hl_source_close(&g.source);
     hl_plan_fini(&g.plan);
     hl_index_fini(&g.index);
     gather_options_fini(&g.o);
     g.comm->ops->close(g.comm, bad ? 1 : 0);
-    return bad ? 1 : 0;
+    return bad || incomplete ? 1 : 0;
 }

@@ -26,7 +26,7 @@ int hl_buf_printf(struct hl_buf *b, const char *format, ...)
 /* Bytes not yet consumed. */
 static inline const uint8_t *hl_buf_data(const struct hl_buf *b)
 {
-    return b->p + b->head;
+    return b->p ? b->p + b->head : NULL;
 }
 static inline size_t hl_buf_left(const struct hl_buf *b)
 {
