@@ -34,8 +34,8 @@ static void cross(heapline_session *s, int64_t now, struct hl_sum *total)
     hl_set(hl_epoch, hl_epoch + 1);
     if (total)
         memset(total, 0, s->paths.n * sizeof *total);
-    hl_timer_read(s->number, hl_epoch, (uint64_t)now, total, sums ? sums + s->paths.n : NULL,
-                  s->paths.n);
+    hl_timer_read(s->number, hl_epoch, (uint64_t)now, total,
+                  sums ? sums + s->paths.n : NULL, s->paths.n);
 }
 
 /* With both locks. Bytes of catalogs in s->message, or -1: no memory. */

@@ -108,7 +108,8 @@ static struct iovec catalogs_within(const struct hl_sender *d, uint64_t from, ui
     for (last = first; last < n && m[last].stream_at < to;)
         last++;
     size_t begin = first ? m[first - 1].end : 0;
-    return (struct iovec){d->catalogs.p + begin, last > first ? m[last - 1].end - begin : 0};
+    return (struct iovec){d->catalogs.p + begin,
+                          last > first ? m[last - 1].end - begin : 0};
 }
 
 /* Marks at or behind `to` go with what is held, those in [from, to) before it. */
@@ -311,8 +312,8 @@ void hl_sender_start(struct hl_sender *d)
     if (!d->ring.h)
         d->sink = HL_SINK_NONE;
     greet_patiently(d);
-    if (d->conn.state == HL_CONN_CLOSED && d->sink != HL_SINK_FILE && hl_sender_to_file(d) &&
-        !(d->ring.h && d->ring.h->head > d->ring.h->acked))
+    if (d->conn.state == HL_CONN_CLOSED && d->sink != HL_SINK_FILE &&
+        hl_sender_to_file(d) && !(d->ring.h && d->ring.h->head > d->ring.h->acked))
         d->sink = HL_SINK_NONE;
 }
 

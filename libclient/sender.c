@@ -103,7 +103,8 @@ static int wait_for(struct hl_sender *d, enum want want, size_t n, int64_t limit
         if (d->conn.state == HL_CONN_CLOSED && left > HL_RETRY_NS)
             left = HL_RETRY_NS;
         hl_conn_wait(&d->conn,
-                     d->conn.state == HL_CONN_OPEN && d->ring.h->sent < stream_end(d), left);
+                     d->conn.state == HL_CONN_OPEN && d->ring.h->sent < stream_end(d),
+                     left);
     }
     return 0;
 }

@@ -36,9 +36,9 @@ struct hl_sender {
     unsigned first_socket;    /* those before it refused us for good */
     int impatient;            /* a wait timed out: drop until the next answer */
     int64_t last_send_ns, last_try_ns;
-    const uint8_t *extra;     /* a frame larger than the buffer, being sent */
+    const uint8_t *extra; /* a frame larger than the buffer, being sent */
     size_t n_extra;
-    uint64_t appended;        /* the offset the collector told last */
+    uint64_t appended; /* the offset the collector told last */
     uint64_t n_rows, n_dropped;
 };
 

@@ -14,7 +14,8 @@
 static void say(struct fake *f, const uint8_t *p, int64_t n)
 {
     ck_assert_int_gt(n, 0);
-    if (send(f->conn, p, (size_t)n, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
+    if (send(f->conn, p, (size_t)n, MSG_NOSIGNAL) < 0 && errno != EPIPE &&
+        errno != ECONNRESET)
         abort();
 }
 
@@ -108,7 +109,9 @@ static void receive(struct fake *f)
     if (f->close_every && f->close_every - f->n_conn < most)
         most = f->close_every - f->n_conn;
     struct iovec v = {f->in + f->n_in, most};
-    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control,
+    struct msghdr m = {.msg_iov = &v,
+                       .msg_iovlen = 1,
+                       .msg_control = control,
                        .msg_controllen = sizeof control};
     ssize_t n = recvmsg(f->conn, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n <= 0) {

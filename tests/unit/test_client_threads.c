@@ -64,8 +64,8 @@ static void check_row(const struct seen *x, size_t i)
     static const char *const paths[] = {"work", "work/a", "work/a/x", "work/a/y"};
     if (both(x, i, "work/a/x") + both(x, i, "work/a/y") == 0)
         return;
-    double inside = both(x, i, "work/a/x") + both(x, i, "work/a/y") +
-                    region_cell(x, i, "work/a", 1);
+    double inside =
+        both(x, i, "work/a/x") + both(x, i, "work/a/y") + region_cell(x, i, "work/a", 1);
     ck_assert(fabs(inside - region_cell(x, i, "work/a", 0)) < 1e-9);
     for (size_t k = 0; k < sizeof paths / sizeof *paths; k++)
         ck_assert(both(x, i, paths[k]) >= 0);
@@ -119,8 +119,8 @@ static void *hold_open(void *arg)
     return NULL;
 }
 
-static void check_cells(const struct seen *x, size_t row, const char *path, double inclusive,
-                        double exclusive)
+static void check_cells(const struct seen *x, size_t row, const char *path,
+                        double inclusive, double exclusive)
 {
     ck_assert_int_eq((int)lround(region_cell(x, row, path, 0) * 1e9), (int)inclusive);
     ck_assert_int_eq((int)lround(region_cell(x, row, path, 1) * 1e9), (int)exclusive);
