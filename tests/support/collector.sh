@@ -35,6 +35,7 @@ stop() { # the exit status in $status
     kill -TERM "$daemon"
     wait "$daemon"
     status=$?
+    [ $status = 0 ] || tail -n 40 log | sed 's/^/# log: /'
     daemon=
 }
 crash() {
