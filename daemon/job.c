@@ -84,6 +84,8 @@ void hl_job_free(struct hl_job *j)
     hl_table_remove(&d->jobs, k, table_key(j->user->uid, j->key, strlen(j->key), k));
     for (size_t i = 0; i < j->n_processes; i++)
         hl_process_free(j->process[i]);
+    d->n_alive -= j->n_alive; /* at the daemon's end some still are */
+    j->user->n_alive -= j->n_alive;
     free(j->process);
     free(j->told);
     j->user->n_jobs--;

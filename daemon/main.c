@@ -292,22 +292,25 @@ static int start(struct hl_daemon *d, struct hl_err *e)
 }
 
 /* Those still alive: what is known of them, so that the next start has it. */
+static void note_living_process(struct hl_process *p)
+{
+    struct hl_record_msg m;
+    if (p->state == HL_PROCESS_ENDED)
+        return;
+    hl_process_record(p, hl_mono_ns(), &m);
+    m.end = (struct hl_end){HL_ENDED_SAMPLED, 0};
+    if (!p->record && !(p->record = malloc(sizeof m)))
+        return;
+    *p->record = m;
+    hl_death_save(p);
+}
+
 static void note_living(struct hl_daemon *d)
 {
     const struct hl_job *j;
     for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));)
-        for (size_t i = 0; i < j->n_processes; i++) {
-            struct hl_process *p = j->process[i];
-            if (p->state == HL_PROCESS_ENDED)
-                continue;
-            if (p->record || (p->record = malloc(sizeof *p->record))) {
-                struct hl_record_msg m;
-                hl_process_record(p, hl_mono_ns(), &m);
-                m.end = (struct hl_end){HL_ENDED_SAMPLED, 0};
-                *p->record = m;
-                hl_death_save(p);
-            }
-        }
+        for (size_t i = 0; i < j->n_processes; i++)
+            note_living_process(j->process[i]);
 }
 
 static void finish_accepted(struct hl_daemon *d)

@@ -8,3 +8,26 @@ daemon_tests = tests/system/daemon-deaths.test tests/system/daemon-hostile.test 
   tests/system/daemon-service.test tests/system/daemon-users.test
 TESTS += $(daemon_tests)
 EXTRA_DIST += $(daemon_tests) tests/support/collector.sh
+
+if HAVE_CHECK
+daemon_units = tests/unit/test_conf tests/unit/test_daemon_tally tests/unit/test_log \
+  tests/unit/test_spool
+check_PROGRAMS += $(daemon_units)
+TESTS += $(daemon_units)
+endif
+tests_unit_test_conf_SOURCES = tests/unit/test_conf.c
+tests_unit_test_conf_CPPFLAGS = $(unit_cppflags) -I$(top_srcdir)/daemon
+tests_unit_test_conf_CFLAGS = $(unit_cflags)
+tests_unit_test_conf_LDADD = libhl-daemon.la $(CHECK_LIBS)
+tests_unit_test_daemon_tally_SOURCES = tests/unit/test_daemon_tally.c
+tests_unit_test_daemon_tally_CPPFLAGS = $(unit_cppflags) -I$(top_srcdir)/daemon
+tests_unit_test_daemon_tally_CFLAGS = $(unit_cflags)
+tests_unit_test_daemon_tally_LDADD = libhl-daemon.la $(CHECK_LIBS)
+tests_unit_test_log_SOURCES = tests/unit/test_log.c
+tests_unit_test_log_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_log_CFLAGS = $(unit_cflags)
+tests_unit_test_log_LDADD = libhl-base.la $(CHECK_LIBS)
+tests_unit_test_spool_SOURCES = tests/unit/test_spool.c
+tests_unit_test_spool_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_spool_CFLAGS = $(unit_cflags)
+tests_unit_test_spool_LDADD = libhl-model.la $(CHECK_LIBS)

@@ -26,6 +26,8 @@ until_true() { # COMMAND...: waits for it, without a deadline of its own
     return 1
 }
 answers() { "$fake" "$sock" probe gather >/dev/null 2>&1; }
+# Without a hello, which would make a private collector know somebody.
+listening() { timeout 10 "$fake" "$sock" probe raw=48 >/dev/null 2>&1; }
 start() { # OPTION...
     "$collector" -f -c "$conf" --socket "$sock" --spool "$spool" "$@" 2>>log &
     daemon=$!
@@ -35,6 +37,7 @@ stop() { # the exit status in $status
     kill -TERM "$daemon"
     wait "$daemon"
     status=$?
+    [ $status = 0 ] || tail -n 40 log | sed 's/^/# log: /'
     daemon=
 }
 crash() {
