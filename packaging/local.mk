@@ -10,7 +10,7 @@ CLEANFILES += packaging/systemd/heaplined.service packaging/systemd/heaplined.so
 if HAVE_SYSTEMD
 systemdsystemunit_DATA = packaging/systemd/heaplined.service packaging/systemd/heaplined.socket
 packaging/systemd/%: $(top_srcdir)/packaging/systemd/%.in Makefile
-	$(AM_V_GEN)$(MKDIR_P) packaging/systemd && $(SED) 's#@sbindir@#$(sbindir)#' $< >$@
+	$(AM_V_GEN)$(MKDIR_P) packaging/systemd && $(SED) 's#[@]sbindir[@]#$(sbindir)#' $< >$@
 # Both kinds of file are called heapline.conf where they are installed.
 install-data-local:
 	$(MKDIR_P) $(DESTDIR)$(sysusersdir) $(DESTDIR)$(tmpfilesdir)
