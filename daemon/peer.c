@@ -32,7 +32,8 @@ static void on_ready(void *ctx, int events);
 static void set_events(struct hl_peer *p)
 {
     int held = p->process && hl_buf_left(&p->process->pending);
-    int reading = !p->closing && !held && !p->indexing && hl_buf_left(&p->out) < OUT_HIGH;
+    int reading = p->closing ? !hl_buf_left(&p->out)
+                             : !held && !p->indexing && hl_buf_left(&p->out) < OUT_HIGH;
     hl_watch_set(p->watch,
                  (reading ? HL_READABLE : 0) | (hl_buf_left(&p->out) ? HL_WRITABLE : 0));
 }
@@ -41,7 +42,7 @@ static void on_hello_timeout(void *ctx)
 {
     struct hl_peer *p = ctx;
     if (p->closing)
-        hl_peer_close(p); /* does not even read why */
+        hl_peer_close(p); /* has had the time to read why */
     else
         hl_peer_refuse(p, HL_REFUSED_PROTOCOL, "no hello came in time");
 }
@@ -125,7 +126,7 @@ static void leave_counts(struct hl_peer *p)
 {
     struct hl_daemon *d = p->d;
     d->n_peers--;
-    d->n_new -= p->state == HL_PEER_NEW;
+    d->n_new -= p->state == HL_PEER_NEW && !p->closing;
     if (p->state == HL_PEER_KEEPER) {
         d->n_keepers--;
         p->job->n_keepers--;
@@ -197,8 +198,6 @@ void hl_peer_flush(struct hl_peer *p)
             continue;
         if (k < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
             hl_buf_fini(&p->out); /* the end comes out when it is read */
-            if (p->closing)
-                hl_peer_close(p);
             break;
         }
         if (k < 0)
@@ -209,10 +208,8 @@ void hl_peer_flush(struct hl_peer *p)
         return;
     if (!hl_buf_left(&p->out)) {
         hl_buf_fini(&p->out);
-        if (p->closing) {
-            hl_peer_close(p);
-            return;
-        }
+        if (p->closing)
+            shutdown(p->fd, SHUT_WR);
     }
     set_events(p);
 }
@@ -252,7 +249,10 @@ void hl_peer_refuse(struct hl_peer *p, enum hl_refusal code, const char *format,
     hl_log(&p->d->log, HL_LOG_WARNING, "connections refused", &about,
            "refused process %lld of uid %u: %s", (long long)p->pid, (unsigned)p->uid, text);
     leave_process(p);
-    p->closing = 1; /* nothing more is read; hello_timeout bounds the sending */
+    p->d->n_new -= p->state == HL_PEER_NEW;
+    /* Closed by the other side, who may still be sending and would else not come
+     * to read this; hello_timeout bounds it. */
+    p->closing = 1;
     if (!p->timer)
         p->timer = hl_timer_new(p->d->loop, on_hello_timeout, p);
     if (p->timer)
@@ -528,9 +528,21 @@ int hl_peer_drain(struct hl_peer *p, size_t max)
     return p->state == HL_PEER_CLOSED ? -1 : 0;
 }
 
+/* What a refused client still sends is nobody's. */
+static void discard(struct hl_peer *p)
+{
+    ssize_t k = receive(p, p->d->scratch, HL_SCRATCH_BYTES);
+    if (k == 0 || (k < 0 && errno != EAGAIN && errno != EWOULDBLOCK))
+        hl_peer_close(p);
+}
+
 static void on_ready(void *ctx, int events)
 {
     struct hl_peer *p = ctx;
+    if (p->closing && events & HL_READABLE) {
+        discard(p);
+        return;
+    }
     if (events & HL_WRITABLE) {
         hl_peer_flush(p);
         if (p->state != HL_PEER_CLOSED && p->indexing)

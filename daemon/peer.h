@@ -34,7 +34,7 @@ struct hl_peer {
     int fds[HL_PEER_FDS]; /* came with the hello; owned until kept */
     int n_fds;
     int bad_fds;           /* descriptors where none belong */
-    int closing;           /* close when out is empty */
+    int closing;           /* refused: ends when the other side does */
     int want_ack;          /* an acknowledgement waits for room */
     struct hl_process *process; /* of a client */
     struct hl_job *job;    /* of a keeper or gather; NULL: not known */
