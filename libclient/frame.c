@@ -14,7 +14,7 @@ static double cell(uint64_t ns, const double *added)
 {
     if (!ns)
         return added ? *added : 0;
-    return added ? (double)ns * 1e-9 + *added : (double)ns * 1e-9;
+    return added ? (double)ns / 1e9 + *added : (double)ns / 1e9;
 }
 
 static void fill_regions(const heapline_session *s, uint64_t frame, double *cells,
@@ -44,7 +44,7 @@ static int64_t make_row(heapline_session *s, int64_t now)
     double *cells = (void *)s->row.p;
     struct hl_sum *total = (void *)s->sums.p;
     uint64_t frame = hl_epoch;
-    hl_metric_fill(s, cells, (double)(now - s->frame_start) * 1e-9);
+    hl_metric_fill(s, cells, (double)(now - s->frame_start) / 1e9);
     cross(s, now, total);
     fill_regions(s, frame, cells + s->metrics.n, total);
     return hl_encode_frame(s, s->sender.n_rows, s->metrics.n + 2 * (size_t)s->paths.n);
