@@ -212,12 +212,12 @@ START_TEST(times_are_inclusive_and_exclusive)
     struct seen *x = seen();
     ck_assert_uint_eq(x->n_rows, 2);
     for (size_t i = 0; i < 2; i++) {
-        ck_assert(same_bits(region_cell(x, i, "step", 0), 1140 * 1e-9));
-        ck_assert(same_bits(region_cell(x, i, "step", 1), 107 * 1e-9));
-        ck_assert(same_bits(region_cell(x, i, "step/halo", 0), 1033 * 1e-9));
-        ck_assert(same_bits(region_cell(x, i, "step/halo", 1), 33 * 1e-9));
-        ck_assert(same_bits(region_cell(x, i, "other", 0), 1000 * 1e-9));
-        ck_assert(same_bits(metric_cell(x, i, "wall_step"), 1145 * 1e-9));
+        ck_assert(same_bits(region_cell(x, i, "step", 0), 1140 / 1e9));
+        ck_assert(same_bits(region_cell(x, i, "step", 1), 107 / 1e9));
+        ck_assert(same_bits(region_cell(x, i, "step/halo", 0), 1033 / 1e9));
+        ck_assert(same_bits(region_cell(x, i, "step/halo", 1), 33 / 1e9));
+        ck_assert(same_bits(region_cell(x, i, "other", 0), 1000 / 1e9));
+        ck_assert(same_bits(metric_cell(x, i, "wall_step"), 1145 / 1e9));
         ck_assert(same_bits(metric_cell(x, i, "step"), (double)i));
         ck_assert(same_bits(metric_cell(x, i, "mpi_rank"), 0));
     }
@@ -291,9 +291,9 @@ START_TEST(open_regions_go_on_in_the_next_frame)
     for (size_t i = 0; i < 3; i++)
         for (int which = 0; which < 2; which++) {
             ck_assert(
-                same_bits(region_cell(x, i, "run", which), run_cells[i][which] * 1e-9));
+                same_bits(region_cell(x, i, "run", which), run_cells[i][which] / 1e9));
             ck_assert(
-                same_bits(region_cell(x, i, "run/in", which), in_cells[i][which] * 1e-9));
+                same_bits(region_cell(x, i, "run/in", which), in_cells[i][which] / 1e9));
         }
 }
 END_TEST
@@ -343,8 +343,8 @@ START_TEST(added_and_measured_seconds_add_up)
     frames(s, 1); /* nothing is left over for the next one */
     ok(heapline_session_end(s));
     struct seen *x = seen();
-    ck_assert(same_bits(region_cell(x, 0, "r", 0), 250 * 1e-9 + 1.75));
-    ck_assert(same_bits(region_cell(x, 0, "r", 1), 250 * 1e-9 + 0.5));
+    ck_assert(same_bits(region_cell(x, 0, "r", 0), 250 / 1e9 + 1.75));
+    ck_assert(same_bits(region_cell(x, 0, "r", 1), 250 / 1e9 + 0.5));
     ck_assert(same_bits(region_cell(x, 1, "r", 0), 0));
 }
 END_TEST
