@@ -61,7 +61,7 @@ struct hl_daemon {
     int low_space;     /* free space is under min_free */
     int spool_failing; /* said once in the log */
     struct hl_table users, jobs, by_image, by_pid;
-    struct hl_peer *peers; /* list */
+    struct hl_peer *peers, *last_peer; /* list, oldest first */
     size_t n_peers, n_new, n_keepers, n_gathers, n_alive;
     int met_anyone; /* private: a keeper or gather has come */
     unsigned pass; /* number of the last walk over new connections */

@@ -270,6 +270,8 @@ static void meet_newcomers(struct hl_daemon *d)
     struct hl_peer *p;
     d->pass++;
     hl_listen_accept(d);
+    if (!d->n_new)
+        return;
     do {
         for (p = d->peers; p && (p->state != HL_PEER_NEW || p->pass == d->pass);)
             p = p->next;

@@ -67,7 +67,9 @@ static int open_source(struct gather *g, struct hl_err *e)
 {
     struct hl_source_options so = {.key = g->o.key, .sockets = g->o.sockets,
                                    .fallback_dir = g->o.fallback_dir, .wait_ms = WAIT_ALIVE_MS};
-    if (g->o.spool && start_spool(g, e))
+    /* On several nodes the spool is that of one of them. */
+    int here = g->o.spool && (g->comm->size == 1 || access(g->o.spool, F_OK) == 0);
+    if (here && start_spool(g, e))
         return -1;
     so.sockets = g->o.sockets;
     return hl_source_open(&g->source, &so, e);
@@ -272,10 +274,11 @@ int main(int argc, char **argv)
     bad = bad || (g.comm->rank ? serve_node(&g, &e) : lead(&g, &e));
     if (bad && e.code)
         say(&e);
+    int incomplete = g.plan.n_missing > 0;
     hl_source_close(&g.source);
     hl_plan_fini(&g.plan);
     hl_index_fini(&g.index);
     gather_options_fini(&g.o);
     g.comm->ops->close(g.comm, bad ? 1 : 0);
-    return bad ? 1 : 0;
+    return bad || incomplete ? 1 : 0;
 }

@@ -74,16 +74,23 @@ static void remove_spools(struct hl_daemon *d)
     rmdir(d->set.spool);
 }
 
-void hl_lifetime_clean(struct hl_daemon *d)
+/* The folder that a run's socket or spool lies in. */
+static void remove_run_folder(const char *member)
 {
-    char dir[sizeof d->set.socket];
-    if (!d->private_run || !all_taken(d))
-        return;
-    remove_spools(d);
-    snprintf(dir, sizeof dir, "%s", d->set.socket);
+    char dir[4096];
+    snprintf(dir, sizeof dir, "%s", member);
     char *slash = strrchr(dir, '/');
     if (slash)
         *slash = 0;
     if (slash && is_run_folder(dir))
         hl_path_remove_tree(dir);
+}
+
+void hl_lifetime_clean(struct hl_daemon *d)
+{
+    if (!d->private_run || !all_taken(d))
+        return;
+    remove_spools(d);
+    remove_run_folder(d->set.socket);
+    remove_run_folder(d->set.spool); /* another one when a gather reads a spool that was left */
 }

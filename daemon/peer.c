@@ -58,12 +58,13 @@ static int peer_identity(struct hl_peer *p)
     return 0;
 }
 
+/* In the order of their coming: of two images of one process that both wait to
+ * say hello, the later one must not be taken for the earlier. */
 static void link_peer(struct hl_peer *p)
 {
-    p->next = p->d->peers;
-    if (p->next)
-        p->next->prev = p;
-    p->d->peers = p;
+    p->prev = p->d->last_peer;
+    *(p->prev ? &p->prev->next : &p->d->peers) = p;
+    p->d->last_peer = p;
     p->d->n_peers++;
     p->d->n_new++;
     p->user->n_peers++;
@@ -173,8 +174,7 @@ void hl_peer_close(struct hl_peer *p)
     p->state = HL_PEER_CLOSED;
     leave_process(p);
     *(p->prev ? &p->prev->next : &d->peers) = p->next;
-    if (p->next)
-        p->next->prev = p->prev;
+    *(p->next ? &p->next->prev : &d->last_peer) = p->prev;
     close_fds(p);
     hl_timer_free(p->timer);
     p->timer = NULL;

@@ -61,8 +61,19 @@ static int by_csv(const void *pa, const void *pb)
     return r ? (r < 0 ? -1 : 1) : by_start(pa, pb);
 }
 
-/* Same process: same node, pid and start.  Images of one process follow each
- * other in CSV order. */
+/* Images of one process next to each other, in the order they came: an image may
+ * have another rank than the one before it (a shell that sets the variable). */
+static int by_process(const void *pa, const void *pb)
+{
+    const struct hl_member *a = *(const struct hl_member *const *)pa;
+    const struct hl_member *b = *(const struct hl_member *const *)pb;
+    int64_t r = a->node - b->node;
+    r = r ? r : a->proc.hello.pid - b->proc.hello.pid;
+    r = r ? r : order(a->proc.hello.start_ticks, b->proc.hello.start_ticks);
+    r = r ? r : order(a->unit, b->unit);
+    return r < 0 ? -1 : r > 0;
+}
+
 static int same_process(const struct hl_member *a, const struct hl_member *b)
 {
     return a->node == b->node && a->proc.hello.pid == b->proc.hello.pid &&
@@ -175,7 +186,7 @@ static int order_heap(struct hl_plan *p, const struct hl_index *x, struct hl_err
     for (size_t i = 0; i < x->n; i++)
         if (x->member[i].proc.flags & HL_PROC_HEAP)
             all[n++] = &x->member[i];
-    qsort(all, n, sizeof *all, by_csv);
+    qsort(all, n, sizeof *all, by_process);
     for (size_t i = 0, k; i < n; i += k) {
         for (k = 1; i + k < n && same_process(all[i], all[i + k]);)
             k++;
@@ -186,6 +197,8 @@ static int order_heap(struct hl_plan *p, const struct hl_index *x, struct hl_err
                 p->image[p->n_images++] = all[i + j];
     }
     free(all);
+    qsort(p->heap, p->n_heap, sizeof *p->heap, by_csv);
+    qsort(p->image, p->n_images, sizeof *p->image, by_csv);
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "stream.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,7 +73,11 @@ static int on_row(void *ctx, const struct hl_stream *st, const double *cells, si
     if (remap(s, st, e))
         return -1;
     double *row = s->batch + s->n_batch * s->stride;
-    memset(row, 0, s->stride * sizeof *row);
+    /* A metric that this process lacks is not a number, a region it lacks zero. */
+    for (size_t i = 0; i < s->p->run->catalog->metrics.n; i++)
+        row[i] = NAN;
+    memset(row + s->p->run->catalog->metrics.n, 0,
+           (s->stride - s->p->run->catalog->metrics.n) * sizeof *row);
     for (size_t i = 0; i < n_metrics; i++)
         row[s->map[i]] = cells[i];
     const size_t *map = s->map + st->catalog.metrics.n;

@@ -10,7 +10,7 @@
 
 #include "catalog.h"
 #include "err.h"
-#include "link.h"
+#include "wire_link.h"
 #include "messages.h"
 
 #include <stddef.h>

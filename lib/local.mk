@@ -8,9 +8,9 @@ libhl_leaf_la_SOURCES = \
   lib/leaf/row_buffer.h lib/leaf/wire.c lib/leaf/wire.h
 
 libhl_base_la_SOURCES = \
-  lib/base/buf.c lib/base/buf.h lib/base/err.c lib/base/err.h lib/base/path.c lib/base/path.h lib/base/link.c lib/base/link.h \
+  lib/base/buf.c lib/base/buf.h lib/base/err.c lib/base/err.h lib/base/path.c lib/base/path.h lib/base/wire_link.c lib/base/wire_link.h \
   lib/base/install.c lib/base/install.h lib/base/outputs.c lib/base/outputs.h \
-  lib/base/private.c lib/base/private.h
+  lib/base/private.c lib/base/private.h lib/base/utf8.c lib/base/utf8.h
 libhl_base_la_LIBADD = libhl-leaf.la
 libhl_base_la_SOURCES += \
   lib/base/clock.c lib/base/clock.h lib/base/conf.c lib/base/conf.h lib/base/log.c \
@@ -28,7 +28,7 @@ libhl_io_la_SOURCES = lib/io/json_out.c lib/io/meta.c lib/io/meta.h lib/io/json_
 libhl_io_la_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
 libhl_io_la_LIBADD = libhl-model.la $(JSON_LIBS)
 if HAVE_HDF5
-libhl_io_la_SOURCES += lib/io/h5_out.c lib/io/h5_heap.c lib/io/h5_priv.h lib/io/h5_in.c
+libhl_io_la_SOURCES += lib/io/h5_out.c lib/io/h5_heap.c lib/io/h5_priv.h lib/io/h5_in.c lib/io/h5_in.h lib/io/h5_flat_in.c
 libhl_io_la_CFLAGS += $(HDF5_CFLAGS)
 libhl_io_la_LIBADD += $(HDF5_LIBS)
 endif

@@ -29,7 +29,8 @@ static int peer_is_trusted(int fd, const char *path)
     socklen_t n = sizeof peer;
     if (strncmp(path, "/tmp/", 5))
         return 1;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 && peer.uid == geteuid();
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 &&
+           peer.uid == geteuid();
 }
 
 static int connect_to(struct hl_conn *c, const struct hl_setup *s, const char *path)
@@ -114,8 +115,8 @@ static enum hl_answer told_ok(struct hl_conn *c, const struct hl_setup *s,
     if (c->state != HL_CONN_GREETED || hl_decode_hello_ok(body, n, &ok))
         return broken(c);
     if (ok.version < HL_WIRE_VERSION_MIN || ok.version > HL_WIRE_VERSION) {
-        hl_say(s, "the collector speaks wire version %u, this library %d to %d", ok.version,
-               HL_WIRE_VERSION_MIN, HL_WIRE_VERSION);
+        hl_say(s, "the collector speaks wire version %u, this library %d to %d",
+               ok.version, HL_WIRE_VERSION_MIN, HL_WIRE_VERSION);
         hl_conn_close(c);
         return HL_ANSWER_REFUSED;
     }
@@ -140,7 +141,8 @@ static enum hl_answer take(struct hl_conn *c, const struct hl_setup *s, uint64_t
     struct hl_wire_header h;
     const uint8_t *body;
     size_t used;
-    int e = hl_wire_next(c->in, c->n_in, HL_FROM_COLLECTOR, HL_STATE_CLIENT, &h, &body, &used);
+    int e = hl_wire_next(c->in, c->n_in, HL_FROM_COLLECTOR, HL_STATE_CLIENT, &h, &body,
+                         &used);
     if (e == HL_WIRE_SHORT)
         return c->n_in == sizeof c->in ? broken(c) : HL_ANSWER_NONE;
     if (e)
@@ -174,7 +176,8 @@ enum hl_answer hl_conn_next(struct hl_conn *c, const struct hl_setup *s, uint64_
     if (!is_ours(c))
         return HL_ANSWER_BROKEN;
     while ((a = take(c, s, offset)) == HL_ANSWER_NONE) {
-        ssize_t n = hl_sys_recv(c->fd, c->in + c->n_in, sizeof c->in - c->n_in, MSG_DONTWAIT);
+        ssize_t n =
+            hl_sys_recv(c->fd, c->in + c->n_in, sizeof c->in - c->n_in, MSG_DONTWAIT);
         if (n > 0)
             c->n_in += (size_t)n;
         else if (n < 0 && errno == EAGAIN)

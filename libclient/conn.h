@@ -41,7 +41,8 @@ int hl_conn_open(struct hl_conn *c, const struct hl_setup *s, const char *path,
 void hl_conn_close(struct hl_conn *c);
 
 /* The next answer that has arrived. */
-enum hl_answer hl_conn_next(struct hl_conn *c, const struct hl_setup *s, uint64_t *offset);
+enum hl_answer hl_conn_next(struct hl_conn *c, const struct hl_setup *s,
+                            uint64_t *offset);
 
 /* Send what goes without waiting: bytes sent, 0 when full, -1: closed now. */
 ssize_t hl_conn_send(struct hl_conn *c, struct iovec *v, int n);

@@ -34,18 +34,20 @@ static int open_folder(const struct hl_setup *s)
     return -1;
 }
 
-static int create(struct hl_fallback *f, const struct hl_setup *s, const struct hl_hello *hello)
+static int create(struct hl_fallback *f, const struct hl_setup *s,
+                  const struct hl_hello *hello)
 {
     char name[HL_NAME_CAP];
     int dir = open_folder(s);
     if (dir < 0)
         return -1;
     hl_process_file_name(s->key, hello->pid, hello->image, ".rows", name);
-    f->fd = hl_high_fd(openat(dir, name,
-                              O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_CLOEXEC,
-                              0600));
+    f->fd = hl_high_fd(
+        openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_CLOEXEC,
+               0600));
     if (f->fd < 0)
-        hl_say(s, "%s in %s cannot be made: %s", name, s->fallback, strerrordesc_np(errno));
+        hl_say(s, "%s in %s cannot be made: %s", name, s->fallback,
+               strerrordesc_np(errno));
     close(dir);
     return f->fd < 0 ? -1 : 0;
 }
@@ -57,13 +59,15 @@ static int over_limit(const struct hl_fallback *f, size_t n)
            (f->size > r.rlim_cur || n > r.rlim_cur - f->size);
 }
 
-int hl_fallback_append(struct hl_fallback *f, const struct hl_setup *s, const void *p, size_t n)
+int hl_fallback_append(struct hl_fallback *f, const struct hl_setup *s, const void *p,
+                       size_t n)
 {
     ssize_t done;
     if (!f->open || !hl_fd_is(f->fd, f->id))
         return -1;
     if (over_limit(f, n)) {
-        hl_say(s, "rows dropped: the file in %s is at the limit of its size", s->fallback);
+        hl_say(s, "rows dropped: the file in %s is at the limit of its size",
+               s->fallback);
         return -1;
     }
     do

@@ -14,7 +14,7 @@ static double cell(uint64_t ns, const double *added)
 {
     if (!ns)
         return added ? *added : 0;
-    return added ? (double)ns * 1e-9 + *added : (double)ns * 1e-9;
+    return added ? (double)ns / 1e9 + *added : (double)ns / 1e9;
 }
 
 static void fill_regions(const heapline_session *s, uint64_t frame, double *cells,
@@ -34,8 +34,8 @@ static void cross(heapline_session *s, int64_t now, struct hl_sum *total)
     hl_set(hl_epoch, hl_epoch + 1);
     if (total)
         memset(total, 0, s->paths.n * sizeof *total);
-    hl_timer_read(s->number, hl_epoch, (uint64_t)now, total, sums ? sums + s->paths.n : NULL,
-                  s->paths.n);
+    hl_timer_read(s->number, hl_epoch, (uint64_t)now, total,
+                  sums ? sums + s->paths.n : NULL, s->paths.n);
 }
 
 /* With both locks. Bytes of catalogs in s->message, or -1: no memory. */
@@ -44,7 +44,7 @@ static int64_t make_row(heapline_session *s, int64_t now)
     double *cells = (void *)s->row.p;
     struct hl_sum *total = (void *)s->sums.p;
     uint64_t frame = hl_epoch;
-    hl_metric_fill(s, cells, (double)(now - s->frame_start) * 1e-9);
+    hl_metric_fill(s, cells, (double)(now - s->frame_start) / 1e9);
     cross(s, now, total);
     fill_regions(s, frame, cells + s->metrics.n, total);
     return hl_encode_frame(s, s->sender.n_rows, s->metrics.n + 2 * (size_t)s->paths.n);
@@ -84,8 +84,6 @@ static int begin(heapline_session *s)
 static int commit(heapline_session *s)
 {
     int64_t now = hl_sys_now();
-    if (hl_sender_wants_catalog(&s->sender))
-        s->told = (struct hl_told){0, 0, 0};
     pthread_mutex_lock(&s->names_lock);
     int64_t catalogs = make_row(s, now);
     pthread_mutex_unlock(&s->names_lock);

@@ -66,16 +66,21 @@ typedef struct heapline_session heapline_session;
  * library and ends with heapline_session_end; one session at a time can be open
  * in a process, another gives HEAPLINE_EEXIST.  A forked child has none.
  * Errors: EINVAL, ENAME, EEXIST (a name twice), ENOMEM, ELIMIT. */
-int heapline_session_begin(heapline_session **out, const char *const *metrics, size_t n_metrics);
+int heapline_session_begin(heapline_session **out, const char *const *metrics,
+                           size_t n_metrics);
 
 /* Version of the application, for the field openpfc_version of the exports; at
- * most 255 bytes, copied; before the first frame. Errors: EINVAL, ENAME. */
+ * most 255 bytes, copied.  Before the session's first frame: a collector is
+ * told by a new connection.  Errors: EINVAL, ENAME, EFRAME (too late). */
 int heapline_set_app_version(heapline_session *s, const char *version);
 
-/* End a session: sends what is left, waiting at most HEAPLINE_WAIT seconds for
- * the collector, and frees it.  An open frame is discarded.  Sessions that are
- * still open when the program ends are ended then; their committed frames are
- * not lost even by SIGKILL.  No other call on s may be under way or follow. */
+/* End a session: sends what is left and frees it.  Waits for acknowledgements,
+ * at most HEAPLINE_WAIT seconds without any; but 2 s are enough where the
+ * collector holds the row buffer, which it reads when the process has ended,
+ * or where a fallback file can take the rest.  An open frame is discarded.
+ * Sessions that are still open when the program ends are ended then; their
+ * committed frames are not lost even by SIGKILL.  No other call on s may be
+ * under way or follow.  Errors: EINVAL, ECLOSED. */
 int heapline_session_end(heapline_session *s);
 
 /* ---- frames and metrics ---- */
@@ -83,14 +88,17 @@ int heapline_session_end(heapline_session *s);
 /* Begin the next frame. Errors: EINVAL, EFRAME. */
 int heapline_frame_begin(heapline_session *s);
 
-/* Set a metric of the open frame; index as in the names given at the start.
+/* Set a metric of the open frame; index as in the names given at the start; a
+ * second value replaces the first.  The value comes out bit for bit.
  * Errors: EINVAL, ENOFRAME, EFINITE (value NaN or infinite: nothing is set). */
 int heapline_set_metric(heapline_session *s, size_t index, double value);
 int heapline_set_metric_by_name(heapline_session *s, const char *name, double value);
 
-/* Commit the open frame: metrics not set are 0.  When it has returned, the
- * frame survives the death of the process.  Regions still open are charged up
- * to now and go on in the next frame.  Errors: EINVAL, ENOFRAME, EDROPPED. */
+/* Commit the open frame: metrics not set are 0.  When it has returned 0, the
+ * frame survives the death of the process.  Regions still open, in any thread,
+ * are charged up to now and go on in the next frame; time between frames
+ * counts nowhere.  May wait for the collector when the row buffer is full
+ * (HEAPLINE_ON_FULL, HEAPLINE_WAIT).  Errors: EINVAL, ENOFRAME, EDROPPED. */
 int heapline_frame_end(heapline_session *s);
 
 /* Forget the open frame. Errors: EINVAL, ENOFRAME. */
@@ -100,28 +108,36 @@ int heapline_frame_discard(heapline_session *s);
 
 typedef uint32_t heapline_region; /* handle, valid in its session */
 
-/* Handle of a path, "/" between its segments; registers it and its parents.
+/* Handle of a path, "/" between its segments; registers it and its parents.  A
+ * path that is registered already gives the same handle.  At any time, also
+ * while a frame is open, which then has it.
  * Refused: empty paths and segments, control characters, paths over 1023 bytes
  * (ENAME); segments "." and "..", "inclusive" and "exclusive", and
  * "frame_scalars" and "n_frames" as the first segment, which the schema uses
- * (ERESERVED). */
+ * (ERESERVED).  Errors: EINVAL, ENAME, ERESERVED, ELIMIT (over 1048576), ENOMEM. */
 int heapline_region_register(heapline_session *s, const char *path, heapline_region *out);
 
 /* Enter and leave a region by handle.  Regions nest by thread; the time of one
  * inside another counts for the other's inclusive, not its exclusive seconds.
- * Times of several threads in one region add up.  Regions outside an open
- * frame are refused with ENOFRAME and count nowhere.
- * Errors: EINVAL, ENOFRAME, EDEPTH (over 64), EREGION (not the innermost one). */
+ * A region inside itself counts once.  Times of several threads in one region
+ * add up.  Outside an open frame none can be entered (ENOFRAME); one that is
+ * still open can be left.  A thread that ends leaves its regions.  No lock, no
+ * allocation, two clock reads a pair; the first entry of a thread, and of each
+ * thread in a new frame or a new region, takes a lock for a moment.
+ * Errors: EINVAL, ENOFRAME, EDEPTH (over 64), EREGION (not the innermost one),
+ * ENOMEM (a thread's first region). */
 int heapline_region_begin(heapline_session *s, heapline_region region);
 int heapline_region_end(heapline_session *s, heapline_region region);
 
 /* The same by name, relative to the region open in this thread: inside "step",
- * "halo" is "step/halo".  heapline_region_pop leaves the innermost one. */
+ * "halo" is "step/halo".  heapline_region_pop leaves the innermost one.
+ * Errors: as for register, begin and end. */
 int heapline_region_push(heapline_session *s, const char *name);
 int heapline_region_pop(heapline_session *s);
 
 /* Add seconds measured elsewhere (a device, another library) to a region of
- * the open frame; nothing is added to its parents.
+ * the open frame; nothing is added to its parents.  Where nothing else was
+ * measured, the sum comes out bit for bit.
  * Errors: EINVAL, ENOFRAME, EFINITE. */
 int heapline_region_add(heapline_session *s, heapline_region region, double inclusive_s,
                         double exclusive_s);

@@ -46,7 +46,8 @@ int hl_bytes_add(struct hl_bytes *b, const void *p, size_t n)
 {
     if (n > SIZE_MAX - b->n || hl_bytes_reserve(b, b->n + n))
         return -1;
-    memcpy(b->p + b->n, p, n);
+    if (n)
+        memcpy(b->p + b->n, p, n);
     b->n += n;
     return 0;
 }

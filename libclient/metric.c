@@ -48,7 +48,8 @@ int heapline_set_metric_by_name(heapline_session *s, const char *name, double va
     return hl_call_end(c, e);
 }
 
-static void fill_unset(const heapline_session *s, double *cells, const char *name, double value)
+static void fill_unset(const heapline_session *s, double *cells, const char *name,
+                       double value)
 {
     uint32_t i = hl_name_find(&s->metrics, name, strlen(name));
     if (i != HL_NAME_NONE && values(s)[i].frame != hl_epoch)

@@ -19,7 +19,8 @@ static struct hl_added *added(const heapline_session *s)
     return (struct hl_added *)(void *)s->added.p;
 }
 
-const struct hl_added *hl_region_added(const heapline_session *s, uint32_t i, uint64_t frame)
+const struct hl_added *hl_region_added(const heapline_session *s, uint32_t i,
+                                       uint64_t frame)
 {
     return added(s)[i].frame == frame ? &added(s)[i] : NULL;
 }
@@ -199,7 +200,8 @@ static int child_of(heapline_session *s, uint32_t parent, const char *name, size
     return register_path(s, path, at + len, out);
 }
 
-static int resolve(heapline_session *s, struct hl_thread *t, const char *name, uint32_t *out)
+static int resolve(heapline_session *s, struct hl_thread *t, const char *name,
+                   uint32_t *out)
 {
     size_t len = strnlen(name, HL_PATH_MAX + 1);
     uint32_t parent = innermost(t);
@@ -253,7 +255,8 @@ int heapline_region_push(heapline_session *s, const char *name)
 
 /* ---- measured elsewhere ---- */
 
-static int add(heapline_session *s, uint32_t region, double inclusive_s, double exclusive_s)
+static int add(heapline_session *s, uint32_t region, double inclusive_s,
+               double exclusive_s)
 {
     if (region >= s->paths.n)
         return HEAPLINE_EINVAL;

@@ -73,7 +73,6 @@ static int greet_any(struct hl_sender *d)
         int e = hl_conn_open(&d->conn, &d->setup, path, &d->hello, fd);
         if (e == 0) {
             d->first_socket = i; /* refused: the next one is asked */
-            d->shift = 0;
             d->ring.h->sent = d->ring.h->acked;
             d->sink = HL_SINK_COLLECTOR;
             return 0;
@@ -93,6 +92,63 @@ static void refused(struct hl_sender *d)
         hl_sender_give_up(d);
 }
 
+static struct hl_mark *marks(const struct hl_sender *d, size_t *n)
+{
+    *n = d->marks.n / sizeof(struct hl_mark);
+    return (struct hl_mark *)(void *)d->marks.p;
+}
+
+/* Catalogs in [from, to) of the stream: their bytes in d->catalogs. */
+static struct iovec catalogs_within(const struct hl_sender *d, uint64_t from, uint64_t to)
+{
+    size_t n, first = 0, last;
+    const struct hl_mark *m = marks(d, &n);
+    while (first < n && m[first].stream_at < from)
+        first++;
+    for (last = first; last < n && m[last].stream_at < to;)
+        last++;
+    size_t begin = first ? m[first - 1].end : 0;
+    return (struct iovec){d->catalogs.p + begin,
+                          last > first ? m[last - 1].end - begin : 0};
+}
+
+/* Marks at or behind `to` go with what is held, those in [from, to) before it. */
+static void move_marks(struct hl_sender *d, uint64_t from, uint64_t to, size_t n_again)
+{
+    size_t n;
+    struct hl_mark *m = marks(d, &n);
+    for (size_t i = 0; i < n; i++)
+        if (m[i].stream_at >= to)
+            m[i].stream_at = m[i].stream_at - to + from + n_again;
+        else if (m[i].stream_at > from)
+            m[i].stream_at = from;
+}
+
+/* The collector lost what it had acknowledged, from `appended` on.  What is
+ * still held moves there, so that the offsets of both agree (it reads this
+ * buffer by them after a kill), behind the catalogs that were lost. */
+static int close_gap(struct hl_sender *d, uint64_t appended)
+{
+    struct hl_row_buffer *h = d->ring.h;
+    struct iovec again = catalogs_within(d, appended, h->acked);
+    size_t held = (size_t)(h->head - h->acked), n = held + again.iov_len;
+    if (n > d->ring.capacity)
+        return -1;
+    uint8_t *p = n ? hl_map_new(n) : NULL;
+    if (n && !p)
+        return -1;
+    if (again.iov_len)
+        memcpy(p, again.iov_base, again.iov_len);
+    if (held)
+        hl_ring_get(&d->ring, h->acked, p + again.iov_len, held);
+    move_marks(d, appended, h->acked, again.iov_len);
+    hl_ring_jump(&d->ring, appended);
+    if (n)
+        hl_ring_put(&d->ring, p, n);
+    hl_map_free(p, n);
+    return 0;
+}
+
 static int resume_at(struct hl_sender *d, uint64_t appended)
 {
     struct hl_row_buffer *h = d->ring.h;
@@ -102,14 +158,15 @@ static int resume_at(struct hl_sender *d, uint64_t appended)
         refused(d);
         return 0;
     }
-    d->shift = 0;
     if (appended < h->acked) {
-        /* It lost what it had acknowledged; what is still held goes on. */
-        d->shift = h->acked - appended;
-        d->lost_catalogs = 1;
-        appended = h->acked;
         hl_say(&d->setup, "the collector lost %llu bytes of rows",
-               (unsigned long long)d->shift);
+               (unsigned long long)(h->acked - appended));
+        d->appended = appended;
+        if (close_gap(d, appended)) {
+            hl_conn_close(&d->conn);
+            refused(d);
+            return 0;
+        }
     }
     h->sent = appended;
     return 1;
@@ -121,6 +178,8 @@ static int acknowledged(struct hl_sender *d, uint64_t upto)
     struct hl_row_buffer *h = d->ring.h;
     int progress = upto > d->appended;
     d->appended = upto;
+    if (progress)
+        d->impatient = 0;
     if (d->n_extra && upto == h->head + d->n_extra)
         hl_ring_jump(&d->ring, upto), d->n_extra = 0;
     else if (upto > h->acked)
@@ -137,21 +196,19 @@ int hl_sender_collect(struct hl_sender *d)
         case HL_ANSWER_NONE: return progress;
         case HL_ANSWER_OK:
             if (resume_at(d, offset))
-                progress |= acknowledged(d, offset + d->shift);
+                progress |= acknowledged(d, offset);
             break;
         case HL_ANSWER_ACK:
-            if (offset > UINT64_MAX - d->shift || offset + d->shift > d->ring.h->sent) {
+            if (offset > d->ring.h->sent) {
                 hl_conn_close(&d->conn); /* more than it was sent: nonsense */
                 break;
             }
-            progress |= acknowledged(d, offset + d->shift);
+            progress |= acknowledged(d, offset);
             break;
         case HL_ANSWER_REFUSED: refused(d); break;
         case HL_ANSWER_BROKEN: break;
         }
     }
-    if (progress)
-        d->impatient = 0;
     return progress;
 }
 
@@ -220,7 +277,6 @@ void hl_sender_give_up(struct hl_sender *d)
         hl_say(&d->setup, "no collector: %llu rows lost", (unsigned long long)lost);
     d->n_dropped += lost;
     __atomic_store_n(&d->ring.h->n_dropped, d->n_dropped, __ATOMIC_RELAXED);
-    d->lost_catalogs = 1;
     hl_ring_jump(&d->ring, d->ring.h->head);
 }
 
@@ -256,8 +312,8 @@ void hl_sender_start(struct hl_sender *d)
     if (!d->ring.h)
         d->sink = HL_SINK_NONE;
     greet_patiently(d);
-    if (d->conn.state == HL_CONN_CLOSED && d->sink != HL_SINK_FILE && hl_sender_to_file(d) &&
-        !(d->ring.h && d->ring.h->head > d->ring.h->acked))
+    if (d->conn.state == HL_CONN_CLOSED && d->sink != HL_SINK_FILE &&
+        hl_sender_to_file(d) && !(d->ring.h && d->ring.h->head > d->ring.h->acked))
         d->sink = HL_SINK_NONE;
 }
 
@@ -280,11 +336,4 @@ void hl_sender_revive(struct hl_sender *d)
         hl_sys_now() - d->last_try_ns < pause)
         return;
     greet_any(d);
-}
-
-int hl_sender_wants_catalog(struct hl_sender *d)
-{
-    int wants = d->lost_catalogs;
-    d->lost_catalogs = 0;
-    return wants;
 }

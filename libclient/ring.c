@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+enum { RELEASE_BYTES = 1 << 20 };
+
 /* Passing RLIMIT_FSIZE would raise SIGXFSZ in the program, and a large part of
  * its address space is not ours to take. */
 static uint64_t allowed_size(uint64_t want)
@@ -68,7 +70,8 @@ int hl_ring_shared(const struct hl_ring *r)
     return r->h && hl_fd_is(r->fd, r->id);
 }
 
-int hl_ring_pieces(const struct hl_ring *r, uint64_t from, uint64_t to, struct iovec out[2])
+int hl_ring_pieces(const struct hl_ring *r, uint64_t from, uint64_t to,
+                   struct iovec out[2])
 {
     uint64_t at = from % r->capacity, n = to - from, first = r->capacity - at;
     if (!n)
@@ -109,6 +112,27 @@ uint64_t hl_ring_message(const struct hl_ring *r, uint64_t at, unsigned *type)
     return HL_WIRE_HEADER + (uint64_t)h.length;
 }
 
+/* Whole pages of [p, p + n): the kernel takes no others. */
+static void release(uint8_t *p, size_t n)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = ((uintptr_t)p + page - 1) / page * page,
+              to = (uintptr_t)(p + n) / page * page;
+    if (from < to)
+        madvise((void *)from, to - from, MADV_REMOVE);
+}
+
+static void release_acked(struct hl_ring *r)
+{
+    struct iovec v[2];
+    if (r->fd < 0 || r->h->acked - r->released < RELEASE_BYTES)
+        return;
+    int pieces = hl_ring_pieces(r, r->released, r->h->acked, v);
+    for (int i = 0; i < pieces; i++)
+        release(v[i].iov_base, v[i].iov_len);
+    r->released = r->h->acked;
+}
+
 void hl_ring_ack(struct hl_ring *r, uint64_t upto)
 {
     uint64_t at = r->h->acked, n;
@@ -119,10 +143,11 @@ void hl_ring_ack(struct hl_ring *r, uint64_t upto)
         while (at < upto && (n = hl_ring_message(r, at, &type)) && at + n <= upto)
             at += n;
     r->h->acked = at;
+    release_acked(r);
 }
 
 void hl_ring_jump(struct hl_ring *r, uint64_t at)
 {
-    r->h->acked = r->h->sent = at;
+    r->h->acked = r->h->sent = r->released = at;
     __atomic_store_n(&r->h->head, at, __ATOMIC_RELEASE);
 }

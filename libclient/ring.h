@@ -16,7 +16,8 @@ struct hl_ring {
     uint8_t *data;
     uint64_t capacity;
     size_t mapped;
-    int fd; /* -1: not shared */
+    uint64_t released; /* memory of the stream below this was given back */
+    int fd;            /* -1: not shared */
     struct hl_fd_id id;
 };
 
@@ -36,13 +37,15 @@ static inline uint64_t hl_ring_free(const struct hl_ring *r)
 void hl_ring_put(struct hl_ring *r, const uint8_t *p, size_t n);
 
 /* The bytes from..to of the stream in place: one piece or two. Returns how many. */
-int hl_ring_pieces(const struct hl_ring *r, uint64_t from, uint64_t to, struct iovec out[2]);
+int hl_ring_pieces(const struct hl_ring *r, uint64_t from, uint64_t to,
+                   struct iovec out[2]);
 
 /* Copy n bytes at an offset of the stream. */
 void hl_ring_get(const struct hl_ring *r, uint64_t at, void *out, size_t n);
 
 /* The collector holds everything below `upto`: frees whole messages only, so
- * that what is left always begins with one. */
+ * that what is left always begins with one.  Its memory is given back a piece
+ * at a time, or the ring's turns would make all of it the program's. */
 void hl_ring_ack(struct hl_ring *r, uint64_t upto);
 
 /* Whole size and type of the message at an offset. */

@@ -103,16 +103,50 @@ static int wait_for(struct hl_sender *d, enum want want, size_t n, int64_t limit
         if (d->conn.state == HL_CONN_CLOSED && left > HL_RETRY_NS)
             left = HL_RETRY_NS;
         hl_conn_wait(&d->conn,
-                     d->conn.state == HL_CONN_OPEN && d->ring.h->sent < stream_end(d), left);
+                     d->conn.state == HL_CONN_OPEN && d->ring.h->sent < stream_end(d),
+                     left);
     }
     return 0;
 }
 
+static int64_t patience(const struct hl_sender *d)
+{
+    return d->setup.drop || d->impatient ? 0 : d->setup.wait_ns;
+}
+
+enum waited { DONE, IN_VAIN, NOT_WILLING };
+
+/* As long as the program is willing to; an answer restores its patience. */
+static enum waited wait_patiently(struct hl_sender *d, enum want want, size_t n)
+{
+    int64_t limit = patience(d);
+    if (wait_for(d, want, n, limit) == 0)
+        return DONE;
+    if (!limit && patience(d)) {
+        limit = patience(d);
+        if (wait_for(d, want, n, limit) == 0)
+            return DONE;
+    }
+    return limit ? IN_VAIN : NOT_WILLING;
+}
+
 /* ---- one row ---- */
 
+/* Before the row is committed, so that this cannot fail afterwards. */
 static int keep_catalogs(struct hl_sender *d, const uint8_t *p, size_t n)
 {
-    return n ? hl_bytes_add(&d->catalogs, p, n) : 0;
+    if (!n)
+        return 0;
+    return hl_bytes_reserve(&d->marks, d->marks.n + sizeof(struct hl_mark)) ||
+                   hl_bytes_add(&d->catalogs, p, n)
+               ? -1
+               : 0;
+}
+
+static void mark_catalogs(struct hl_sender *d, size_t n_row)
+{
+    struct hl_mark m = {d->ring.h ? d->ring.h->head - n_row : 0, d->catalogs.n};
+    hl_bytes_add(&d->marks, &m, sizeof m);
 }
 
 static int to_file(struct hl_sender *d, const uint8_t *p, size_t n)
@@ -130,11 +164,6 @@ static int waited_in_vain(struct hl_sender *d, const uint8_t *p, size_t n)
     return d->sink == HL_SINK_FILE ? to_file(d, p, n) : -1;
 }
 
-static int64_t patience(const struct hl_sender *d)
-{
-    return d->setup.drop || d->impatient ? 0 : d->setup.wait_ns;
-}
-
 /* Some of a frame that was given up is under way, and the collector may append
  * what is whole of it, now or later: its part of the stream is used up.  A new
  * connection makes the collector forget the torn message at its end. */
@@ -147,28 +176,28 @@ static void abandon_direct(struct hl_sender *d)
     hl_ring_jump(&d->ring, h->sent);
 }
 
-/* A frame that the buffer can never hold is held here until acknowledged. */
-static int send_direct(struct hl_sender *d, const uint8_t *p, size_t n)
+/* A frame that the buffer can never hold is held here until acknowledged; what
+ * is in the buffer goes first, since the frame's end would take its place. */
+static enum waited send_direct(struct hl_sender *d, const uint8_t *p, size_t n)
 {
-    int64_t limit = patience(d);
-    if (wait_for(d, WANT_ACKED, 0, limit)) /* the ring first: it would be lost with this */
-        return waited_in_vain(d, p, n);
+    enum waited w = wait_patiently(d, WANT_ACKED, 0);
+    if (w != DONE)
+        return w;
     d->extra = p;
     d->n_extra = n;
-    int e = wait_for(d, WANT_ACKED, 0, limit);
+    w = wait_patiently(d, WANT_ACKED, 0);
     d->extra = NULL;
     d->n_extra = 0;
-    if (!e)
-        return 0;
-    abandon_direct(d);
-    return waited_in_vain(d, p, n);
+    if (w != DONE)
+        abandon_direct(d);
+    return w;
 }
 
 static void send_unshared(struct hl_sender *d)
 {
-    if (wait_for(d, WANT_SENT, 0, patience(d)) == 0 || d->sink != HL_SINK_COLLECTOR)
+    if (wait_patiently(d, WANT_SENT, 0) != IN_VAIN || d->sink != HL_SINK_COLLECTOR)
         return;
-    if (patience(d) && hl_sender_to_file(d)) {
+    if (hl_sender_to_file(d)) {
         hl_say(&d->setup, "the collector takes no rows, and a kill would lose them");
         d->impatient = 1;
     }
@@ -176,12 +205,13 @@ static void send_unshared(struct hl_sender *d)
 
 static int to_collector(struct hl_sender *d, const uint8_t *p, size_t n)
 {
-    if (n > d->ring.capacity)
-        return patience(d) ? send_direct(d, p, n) : -1;
-    if (wait_for(d, WANT_ROOM, n, patience(d)))
-        return patience(d) ? waited_in_vain(d, p, n) : -1;
-    hl_ring_put(&d->ring, p, n);
-    return 0;
+    int large = n > d->ring.capacity;
+    enum waited w = large ? send_direct(d, p, n) : wait_patiently(d, WANT_ROOM, n);
+    if (w == DONE && !large)
+        hl_ring_put(&d->ring, p, n);
+    if (w == IN_VAIN || (w == NOT_WILLING && d->sink == HL_SINK_FILE))
+        return waited_in_vain(d, p, n);
+    return w == DONE ? 0 : -1;
 }
 
 /* Send when it makes a good batch; nothing may lie unsent for long. */
@@ -205,6 +235,8 @@ int hl_sender_commit(struct hl_sender *d, const uint8_t *p, size_t n, size_t n_c
     if (d->sink == HL_SINK_FILE ? to_file(d, p, n) : to_collector(d, p, n))
         goto dropped;
     d->catalogs.n = kept + n_catalogs;
+    if (n_catalogs && d->sink == HL_SINK_COLLECTOR)
+        mark_catalogs(d, n);
     count(d, 0);
     if (d->sink == HL_SINK_COLLECTOR) {
         if (d->ring.fd < 0)

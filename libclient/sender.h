@@ -19,6 +19,11 @@ enum hl_sink {
     HL_SINK_FILE       /* fallback file, for the rest of the process */
 };
 
+struct hl_mark { /* catalogs that came with one row */
+    uint64_t stream_at;
+    size_t end; /* of them in hl_sender.catalogs; they begin at the mark before */
+};
+
 struct hl_sender {
     struct hl_setup setup;
     enum hl_sink sink;
@@ -27,14 +32,13 @@ struct hl_sender {
     struct hl_conn conn;
     struct hl_fallback file;
     struct hl_bytes catalogs; /* every CATALOG message of the stream so far */
+    struct hl_bytes marks;    /* of struct hl_mark: where in the stream they are */
     unsigned first_socket;    /* those before it refused us for good */
-    uint64_t shift;           /* this connection's offsets are ours minus this */
     int impatient;            /* a wait timed out: drop until the next answer */
-    int lost_catalogs;        /* the collector lost part of the stream */
     int64_t last_send_ns, last_try_ns;
-    const uint8_t *extra;     /* a frame larger than the buffer, being sent */
+    const uint8_t *extra; /* a frame larger than the buffer, being sent */
     size_t n_extra;
-    uint64_t appended;        /* the highest offset the collector told, in ours */
+    uint64_t appended; /* the offset the collector told last */
     uint64_t n_rows, n_dropped;
 };
 
@@ -50,9 +54,6 @@ int hl_sender_commit(struct hl_sender *d, const uint8_t *p, size_t n, size_t n_c
 
 /* A row that could not even be encoded. */
 void hl_sender_drop(struct hl_sender *d);
-
-/* Did the collector lose catalogs since the last call?  Then a whole one is due. */
-int hl_sender_wants_catalog(struct hl_sender *d);
 
 /* Send what is left, wait for its acknowledgement, say goodbye. */
 void hl_sender_finish(struct hl_sender *d);

@@ -23,7 +23,7 @@ const char *heapline_version(void)
 const char *heapline_strerror(int code)
 {
     switch (code) {
-#define HEAPLINE_X(number, name, sentence) \
+#define HEAPLINE_X(number, name, sentence)                                               \
     case number: return sentence;
         HEAPLINE_ERRORS(HEAPLINE_X)
 #undef HEAPLINE_X
@@ -36,7 +36,8 @@ const char *heapline_strerror(int code)
 struct hl_call hl_call_begin(void)
 {
     struct hl_call c = {errno, PTHREAD_CANCEL_ENABLE};
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &c.cancel); /* locks and sockets are held */
+    /* A thread that is cancelled in here would take locks with it. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &c.cancel);
     return c;
 }
 
@@ -138,7 +139,8 @@ static int begin(heapline_session *s, const char *const *metrics, size_t n_metri
     return 0;
 }
 
-int heapline_session_begin(heapline_session **out, const char *const *metrics, size_t n_metrics)
+int heapline_session_begin(heapline_session **out, const char *const *metrics,
+                           size_t n_metrics)
 {
     struct hl_call c = hl_call_begin();
     heapline_session *s = &hl_session;

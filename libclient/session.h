@@ -35,14 +35,14 @@ struct heapline_session {
     int32_t rank; /* for the metric mpi_rank */
     /* names_lock */
     struct hl_name_list metrics, paths;
-    struct hl_bytes values;   /* of struct hl_value: the open frame's metrics */
-    struct hl_bytes added;    /* of struct hl_added: by heapline_region_add */
-    struct hl_bytes row;      /* of double */
-    struct hl_bytes sums;     /* of struct hl_sum, twice the paths */
+    struct hl_bytes values; /* of struct hl_value: the open frame's metrics */
+    struct hl_bytes added;  /* of struct hl_added: by heapline_region_add */
+    struct hl_bytes row;    /* of double */
+    struct hl_bytes sums;   /* of struct hl_sum, twice the paths */
     int64_t frame_start;
     /* frame_lock */
-    uint64_t n_frames;        /* committed in this session */
-    uint32_t last_catalog;    /* highest id used; goes on from session to session */
+    uint64_t n_frames;     /* committed in this session */
+    uint32_t last_catalog; /* highest id used; goes on from session to session */
     struct hl_told {
         uint32_t catalog, n_metrics, n_paths; /* catalog 0: none */
     } told, encoded; /* the other side knows; it will with the message */
@@ -94,6 +94,7 @@ void hl_frame_told(heapline_session *s);
 void hl_metric_fill(heapline_session *s, double *cells, double wall_s);
 
 /* With names_lock: what was added by hand to region i in a frame, or NULL. */
-const struct hl_added *hl_region_added(const heapline_session *s, uint32_t i, uint64_t frame);
+const struct hl_added *hl_region_added(const heapline_session *s, uint32_t i,
+                                       uint64_t frame);
 
 #endif

@@ -18,7 +18,7 @@ struct hl_setup {
     int64_t wait_ns, interval_ns;
     uint64_t buffer_bytes;
     int32_t rank, size;
-    char sockets[4096]; /* separated by ':' */
+    char sockets[4096];  /* separated by ':' */
     char fallback[1024]; /* "": none */
     char key[HL_KEY_MAX + 1], host[HL_HOST_MAX + 1], job[HL_JOB_MAX + 1];
     char app_version[256];

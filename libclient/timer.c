@@ -151,8 +151,8 @@ static void copy_live(struct hl_thread *t, struct hl_stack *stack, struct hl_sum
     }
 }
 
-static void copy_aside(const struct hl_thread *t, struct hl_stack *stack, struct hl_sum *sum,
-                       uint32_t n)
+static void copy_aside(const struct hl_thread *t, struct hl_stack *stack,
+                       struct hl_sum *sum, uint32_t n)
 {
     stack->depth = t->aside.depth;
     stack->last = t->aside.last;
@@ -195,10 +195,13 @@ static int is_open_below(const struct hl_stack *s, uint64_t i)
 }
 
 /* What open regions would have if they were left now and entered again. */
-static void charge_open(const struct hl_stack *s, uint64_t now, struct hl_sum *sum, uint32_t n)
+static void charge_open(const struct hl_stack *s, uint64_t now, struct hl_sum *sum,
+                        uint32_t n)
 {
     if (now < s->last)
         now = s->last;
+    if (s->depth && now < s->open[s->depth - 1].start)
+        now = s->open[s->depth - 1].start;
     for (uint64_t i = 0; i < s->depth; i++) {
         const struct hl_open *o = &s->open[i];
         uint64_t inner = o->inner + (i + 1 < s->depth ? now - o[1].start : 0);

@@ -31,7 +31,7 @@ struct hl_open {
     uint64_t region;
 };
 struct hl_stack {
-    uint64_t depth, last; /* last: time of the latest step */
+    uint64_t depth, last; /* last: time of the latest leave */
     struct hl_open open[HL_DEPTH_MAX];
 };
 
@@ -84,7 +84,6 @@ static inline void hl_timer_enter(struct hl_thread *t, uint32_t region)
     hl_set(o->region, region);
     hl_set(o->inner, 0);
     hl_set(o->start, now);
-    hl_set(t->stack.last, now);
     hl_set(t->stack.depth, d + 1);
     hl_set(t->seq, seq + 2);
 }

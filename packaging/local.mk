@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-# The collector as a service: configuration, and systemd's files where wanted.
-heaplineconfdir = $(sysconfdir)/heapline
-dist_heaplineconf_DATA = packaging/heaplined.conf
+confexampledir = $(docdir)/examples
+dist_confexample_DATA = packaging/heaplined.conf
 
-EXTRA_DIST += packaging/systemd/heaplined.service.in packaging/systemd/heaplined.socket \
+EXTRA_DIST += packaging/systemd/heaplined.service.in packaging/systemd/heaplined.socket.in \
   packaging/systemd/heapline.sysusers packaging/systemd/heapline.tmpfiles
+CLEANFILES += packaging/systemd/heaplined.service packaging/systemd/heaplined.socket \
+  packaging/systemd/heapline.conf
 
 if HAVE_SYSTEMD
-systemdsystemunit_DATA = packaging/systemd/heaplined.socket
-nodist_systemdsystemunit_DATA = packaging/systemd/heaplined.service
-nodist_sysusers_DATA = packaging/systemd/heapline.conf
-nodist_tmpfiles_DATA = packaging/systemd/tmpfiles/heapline.conf
-CLEANFILES += $(nodist_systemdsystemunit_DATA) $(nodist_sysusers_DATA) $(nodist_tmpfiles_DATA)
+systemdsystemunit_DATA = packaging/systemd/heaplined.service packaging/systemd/heaplined.socket
+packaging/systemd/%: $(top_srcdir)/packaging/systemd/%.in Makefile
+	$(AM_V_GEN)$(MKDIR_P) packaging/systemd && $(SED) 's#[@]sbindir[@]#$(sbindir)#' $< >$@
+# Both kinds of file are called heapline.conf where they are installed.
+install-data-local:
+	$(MKDIR_P) $(DESTDIR)$(sysusersdir) $(DESTDIR)$(tmpfilesdir)
+	$(INSTALL_DATA) $(srcdir)/packaging/systemd/heapline.sysusers \
+	  $(DESTDIR)$(sysusersdir)/heapline.conf
+	$(INSTALL_DATA) $(srcdir)/packaging/systemd/heapline.tmpfiles \
+	  $(DESTDIR)$(tmpfilesdir)/heapline.conf
+uninstall-local:
+	rm -f $(DESTDIR)$(sysusersdir)/heapline.conf $(DESTDIR)$(tmpfilesdir)/heapline.conf
 endif
-
-packaging/systemd/heaplined.service: packaging/systemd/heaplined.service.in Makefile
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(SED) -e 's|@sbindir[@]|$(sbindir)|g' \
-	  -e 's|@sysconfdir[@]|$(sysconfdir)|g' $(srcdir)/packaging/systemd/heaplined.service.in >$@
-packaging/systemd/heapline.conf: packaging/systemd/heapline.sysusers
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && cp $(srcdir)/packaging/systemd/heapline.sysusers $@
-packaging/systemd/tmpfiles/heapline.conf: packaging/systemd/heapline.tmpfiles
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && cp $(srcdir)/packaging/systemd/heapline.tmpfiles $@

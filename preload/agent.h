@@ -112,6 +112,8 @@ extern struct hl_agent hl_agent;
 int hl_wake(void);
 /* After a fork: are the next functions cleared?  And bring them back. */
 int hl_is_wiped(void);
+/* Do calls of malloc reach another function than ours first? */
+int hl_malloc_is_hidden(void);
 void hl_unwipe(void);
 /* Memory for what the dynamic linker asks while it looks functions up. */
 void *hl_arena_take(size_t align, size_t n);

@@ -54,9 +54,8 @@
 #include <unistd.h>
 
 enum { BATCH_SHIFT = 13 };      /* 8192 */
-enum { SHARE_SHIFT = 2 };       /* a claim takes at most 1/4 of its share of the room */
 enum { ROOM_SHIFT = 6 };        /* loosen when 1/64 of the peak is free */
-enum { PATIENCE_MIN = 64, PATIENCE_MAX = 65536 };
+enum { PATIENCE_MIN = 64, PATIENCE_MAX = 1024 };
 enum { TRY_AGAIN = 256 };       /* operations in the shared slot between searches */
 enum { MAX_TURNS = 1000 };      /* of reading a slot that keeps moving */
 #define FAR (INT64_MAX / 2)     /* beyond any net, and safe to subtract */
@@ -144,7 +143,8 @@ static int64_t sum_of_net(const struct hl_heap_header *h)
 }
 
 /* T_i; without membarrier nothing is held back while one thread counts. */
-static int64_t batch(const struct hl_heap_header *h, const struct hl_heap_slot *s, int64_t peak)
+static int64_t batch(const struct hl_heap_header *h, const struct hl_heap_slot *s,
+                     int64_t peak)
 {
     uint64_t i = (uint64_t)(s - hl_agent.slots) + 1;
     if (hl_agent.no_barrier && LOAD(h->n_threads_seen) == 1)
@@ -183,7 +183,8 @@ static void add_to_total(int64_t bytes)
     __atomic_add_fetch(&shared.word, (uint64_t)bytes << BYTES_SHIFT, __ATOMIC_SEQ_CST);
 }
 
-static int swap_claim(struct hl_heap_slot *s, uint64_t *seen, int64_t bytes, uint64_t round)
+static int swap_claim(struct hl_heap_slot *s, uint64_t *seen, int64_t bytes,
+                      uint64_t round)
 {
     uint64_t to = (uint64_t)bytes << BYTES_SHIFT | (round & ROUNDS);
     return __atomic_compare_exchange_n(&s->claim, seen, to, 0, __ATOMIC_SEQ_CST,
@@ -214,7 +215,9 @@ static uint64_t tighten(void)
     do {
         if (mode_of(w) == TIGHT)
             return w & STAGE;
-        ours = mode_of(w) == TIGHTENING ? w & STAGE : ((w + ROUND_ONE) & ROUNDS) | TIGHTENING;
+        ours = w & STAGE;
+        if (mode_of(w) != TIGHTENING)
+            ours = ((w + ROUND_ONE) & ROUNDS) | TIGHTENING;
     } while (!swap_word(&w, (w & ~(uint64_t)STAGE) | ours));
     if (mode_of(w) == LOOSE && LOAD(shared.patience) < PATIENCE_MAX)
         STORE(shared.patience, LOAD(shared.patience) * 2);
@@ -235,7 +238,8 @@ static uint64_t tighten(void)
 /* Somebody is below the peak while all are tight: perhaps loosen. */
 static void loosen(uint64_t w, int64_t peak)
 {
-    if (mode_of(w) != TIGHT || hl_agent.no_barrier || peak - bytes_of(w) <= peak >> ROOM_SHIFT)
+    if (mode_of(w) != TIGHT || hl_agent.no_barrier ||
+        peak - bytes_of(w) <= peak >> ROOM_SHIFT)
         return;
     uint32_t calm = LOAD(shared.calm) + 1;
     STORE(shared.calm, calm);
@@ -257,8 +261,8 @@ struct deal {
 enum outcome { DONE, AGAIN, REFUSED };
 
 /* One attempt to bring the claim of s in line with its net. */
-static enum outcome deal(const struct hl_heap_header *h, struct hl_heap_slot *s, uint64_t passed,
-                         int may_hold, struct deal *d)
+static enum outcome deal(const struct hl_heap_header *h, struct hl_heap_slot *s,
+                         uint64_t passed, struct deal *d)
 {
     uint64_t w = d->word, old = LOAD(s->claim);
     int64_t net = s->net_bytes;
@@ -266,14 +270,14 @@ static enum outcome deal(const struct hl_heap_header *h, struct hl_heap_slot *s,
     d->credit = 0;
     d->peak = known_peak(h);
     d->t = batch(h, s, d->peak);
-    if (may_hold && mode_of(w) != LOOSE && ((w ^ old) & ROUNDS) == 0 &&
+    if (mode_of(w) != LOOSE && ((w ^ old) & ROUNDS) == 0 &&
         net - d->claim <= d->t && d->claim - net <= d->t)
         return DONE;
     int64_t room = d->peak - (bytes_of(w) - d->claim);
     if (net > room && !may_pass(w, passed))
         return REFUSED;
-    if (may_hold && mode_of(w) == LOOSE)
-        d->credit = ((room - net) >> SHARE_SHIFT) / (int64_t)LOAD(h->n_slots_used);
+    if (mode_of(w) == LOOSE)
+        d->credit = (room - net) / (int64_t)LOAD(h->n_slots_used);
     int64_t change = net + d->credit - d->claim;
     d->claim += change;
     d->word = w + ((uint64_t)change << BYTES_SHIFT);
@@ -294,15 +298,15 @@ static void set_limits(struct hl_heap_slot *s, const struct deal *d)
 }
 
 /* An attempt, and the limits that follow from it. */
-static enum outcome attempt(struct hl_heap_header *h, struct hl_heap_slot *s, uint64_t passed,
-                            int may_hold, struct deal *d)
+static enum outcome attempt(struct hl_heap_header *h, struct hl_heap_slot *s,
+                            uint64_t passed, struct deal *d)
 {
     int32_t outer = s->claiming; /* we may be a signal handler inside */
     d->word = load_word();
     if (mode_of(d->word) == LOOSE)
         STORE(s->claiming, 1);
     HL_ORDER();
-    enum outcome o = deal(h, s, passed, may_hold, d);
+    enum outcome o = deal(h, s, passed, d);
     if (o == DONE)
         set_limits(s, d);
     HL_ORDER();
@@ -313,15 +317,14 @@ static enum outcome attempt(struct hl_heap_header *h, struct hl_heap_slot *s, ui
     return o;
 }
 
-/* Bring the claim of this thread's slot in line with its net.  may_hold: it goes on
- * counting there; otherwise nothing is held back. */
-static void settle(struct hl_heap_slot *s, int may_hold)
+/* Bring the claim of this thread's slot in line with its net. */
+static void settle(struct hl_heap_slot *s)
 {
     struct hl_heap_header *h = hl_agent.page;
     struct deal d;
     uint64_t passed = 0;
     enum outcome o;
-    while ((o = attempt(h, s, passed, may_hold, &d)) != DONE)
+    while ((o = attempt(h, s, passed, &d)) != DONE)
         if (o == REFUSED)
             passed = tighten();
     if (bytes_of(d.word) > d.peak)
@@ -331,6 +334,9 @@ static void settle(struct hl_heap_slot *s, int may_hold)
 }
 
 /* ---- slots ---- */
+
+/* Where to look first; short threads follow each other in one slot. */
+static uint32_t last_left;
 
 void hl_first_slot(void)
 {
@@ -345,12 +351,13 @@ void hl_first_slot(void)
                   (hl_agent.no_barrier ? TIGHT : ALONE);
     shared.patience = PATIENCE_MIN;
     shared.calm = 0;
+    last_left = 0;
     h->n_slots_used = 1;
     h->n_threads_seen = 1;
     s->claiming = 0;
     hl_mine.slot = s;
     if (hl_agent.no_barrier)
-        settle(s, 1);
+        settle(s);
 }
 
 static int claim(struct hl_heap_slot *s, int32_t old, int32_t tid)
@@ -370,6 +377,9 @@ static struct hl_heap_slot *find_slot(int32_t tid)
 {
     struct hl_heap_header *h = hl_agent.page;
     uint32_t n = __atomic_load_n(&h->n_slots_used, __ATOMIC_ACQUIRE);
+    struct hl_heap_slot *last = &hl_agent.slots[LOAD(last_left)];
+    if (LOAD(last->owner_tid) == 0 && last < &hl_agent.slots[n] && claim(last, 0, tid))
+        return last;
     for (uint32_t i = 0; i < n && i < LAST; i++)
         if (LOAD(hl_agent.slots[i].owner_tid) == 0 && claim(&hl_agent.slots[i], 0, tid))
             return &hl_agent.slots[i];
@@ -401,9 +411,10 @@ static struct hl_heap_slot *take_slot(void)
     if (s) {
         if (!hl_mine.n_shared)
             __atomic_add_fetch(&hl_agent.page->n_threads_seen, 1, __ATOMIC_RELAXED);
-        s->window_bytes = INT64_MAX;
-        s->claiming = 0;
-        settle(s, 1);
+        if (s->window_bytes != INT64_MAX) {
+            s->window_bytes = INT64_MAX; /* of the first thread's regions */
+            force(s);
+        }
         if (hl_agent.key_ok)
             pthread_setspecific(hl_agent.key, &hl_mine);
         hl_mine.slot = s;
@@ -418,10 +429,9 @@ void hl_leave_slot(void)
     hl_mine.leaving = 1;
     if (s == &hl_no_slot || hl_agent.mode != HL_MODE_ON)
         return;
-    if (mode_of(LOAD(shared.word)) != ALONE)
-        settle(s, 0);
     hl_mine.slot = &hl_no_slot;
     __atomic_store_n(&s->owner_tid, 0, __ATOMIC_RELEASE);
+    STORE(last_left, (uint32_t)(s - hl_agent.slots));
 }
 
 /* ---- operations of threads without a slot ---- */
@@ -461,6 +471,8 @@ static void beyond(struct hl_heap_slot *s)
     if (mode_of(LOAD(shared.word)) == ALONE) {
         int64_t live = h->inherited_bytes + net;
         if (live > h->peak_bytes) {
+            if (HL_RARE(h->flags & HL_HEAP_BYPASSED))
+                h->flags &= ~(uint32_t)HL_HEAP_BYPASSED; /* it does come through us */
             STORE(h->peak_bytes, live);
             STORE(h->peak_time_ns, since_load(h));
         }
@@ -469,7 +481,7 @@ static void beyond(struct hl_heap_slot *s)
         if (mode_of(LOAD(shared.word)) == ALONE)
             return;
     }
-    settle(s, 1);
+    settle(s);
 }
 
 static void count_first(int64_t bytes, unsigned frees, unsigned allocs)

@@ -99,7 +99,8 @@ OPEN int fexecve(int fd, char *const argv[], char *const envp[])
     return exec_failed(own, hl_other.fexecve(fd, argv, envp));
 }
 
-OPEN int execveat(int dir, const char *path, char *const argv[], char *const envp[], int flags)
+OPEN int execveat(int dir, const char *path, char *const argv[], char *const envp[],
+                  int flags)
 {
     int own = exec_begins(), r;
     if (hl_other.execveat)

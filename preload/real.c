@@ -17,6 +17,8 @@
 union hl_wiped hl_wiped __attribute__((aligned(HL_WIPE_BYTES)));
 struct hl_other hl_other;
 static struct hl_calls kept; /* what a forked child gets back */
+static int malloc_is_hidden;
+extern void *malloc(size_t);
 
 /* ---- the arena ---- */
 
@@ -49,7 +51,6 @@ void *hl_arena_move(void *p, size_t n)
     memcpy(&old, (char *)p - sizeof old, sizeof old);
     if (HL_RARE(!hl_next.malloc) && hl_wake() != 0)
         return n <= old ? p : hl_arena_take(16, n);
-    extern void *malloc(size_t);
     void *q = malloc(n);
     if (q)
         memcpy(q, p, n < old ? n : old);
@@ -146,15 +147,27 @@ static void find(look_up_fn *look, const struct wanted *w, size_t n, void *table
         dlerror(); /* the program must not find our message */
 }
 
+static int is_in_this_library(void *f)
+{
+    Dl_info a, b;
+    return f && dladdr(f, &a) && dladdr(&hl_wiped, &b) && a.dli_fbase == b.dli_fbase;
+}
+
 /* Until all are known, others see none: malloc comes last. */
 static void find_all(void)
 {
     look_up_fn *look = own_dlsym();
     find(look, cold, sizeof cold / sizeof *cold, &hl_other);
     find(look, hot, sizeof hot / sizeof *hot, &kept);
+    malloc_is_hidden = !is_in_this_library(look(RTLD_DEFAULT, "malloc"));
     hl_next = kept;
     if (madvise(&hl_wiped, sizeof hl_wiped, MADV_WIPEONFORK) != 0)
         hl_say("forked children are found late: MADV_WIPEONFORK", NULL, errno);
+}
+
+int hl_malloc_is_hidden(void)
+{
+    return malloc_is_hidden;
 }
 
 int hl_is_wiped(void)

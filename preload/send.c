@@ -32,7 +32,7 @@ static int peer_is_trusted(int fd, const char *name)
     for (size_t i = 0; i < sizeof open_to_all / sizeof *open_to_all; i++)
         if (strncmp(name, open_to_all[i], strlen(open_to_all[i])) == 0)
             return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) == 0 &&
-                   c.uid == geteuid();
+                   c.uid == hl_agent.page->uid;
     return 1;
 }
 
@@ -127,12 +127,20 @@ static struct hl_str text(const char *s)
 static size_t encode_hello(uint8_t *out, size_t cap, uint32_t flags)
 {
     const struct hl_heap_header *h = hl_agent.page;
-    const struct hl_hello m = {
-        .wire_min = HL_WIRE_VERSION_MIN, .wire_max = HL_WIRE_VERSION, .role = HL_ROLE_HEAP,
-        .flags = flags, .pid = h->pid, .start_ticks = h->start_ticks, .image = h->image,
-        .rank = h->rank, .size = h->n_ranks, .interval_ns = hl_agent.interval_ns,
-        .key = text(h->key), .host = text(h->host), .job = text(h->job),
-        .app_version = text("")};
+    const struct hl_hello m = {.wire_min = HL_WIRE_VERSION_MIN,
+                               .wire_max = HL_WIRE_VERSION,
+                               .role = HL_ROLE_HEAP,
+                               .flags = flags,
+                               .pid = h->pid,
+                               .start_ticks = h->start_ticks,
+                               .image = h->image,
+                               .rank = h->rank,
+                               .size = h->n_ranks,
+                               .interval_ns = hl_agent.interval_ns,
+                               .key = text(h->key),
+                               .host = text(h->host),
+                               .job = text(h->job),
+                               .app_version = text("")};
     int64_t n = hl_encode_hello(out, cap, &m);
     return n > 0 ? (size_t)n : 0;
 }

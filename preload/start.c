@@ -28,8 +28,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern void *malloc(size_t);
-
 struct hl_agent hl_agent = {.sock = -1};
 
 static const char *env(const char *name)
@@ -169,7 +167,6 @@ static uint64_t draw_image(void)
 
 static void identify_process(struct hl_heap_header *h)
 {
-    hl_agent.pid = getpid();
     h->pid = hl_agent.pid;
     h->start_ticks = start_ticks();
     h->image = draw_image();
@@ -200,12 +197,31 @@ static void identify_run(struct hl_heap_header *h)
 /* Processes that start the user's program on this or other nodes, and our own. */
 static int is_launcher(void)
 {
-    static const char *const names[] = {
-        "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "orted", "prte", "prted", "prterun",
-        "prun", "hydra_pmi_proxy", "hydra_bstrap_proxy", "srun", "salloc", "sbatch",
-        "slurmstepd", "mpirun.openmpi", "mpiexec.openmpi", "mpirun.mpich", "mpiexec.mpich",
-        "heapline-run", "heaplined", "heapline-gather", "heapline-report",
-        "heapline-convert", "heaplinectl"};
+    static const char *const names[] = {"mpirun",
+                                        "mpiexec",
+                                        "mpiexec.hydra",
+                                        "orterun",
+                                        "orted",
+                                        "prte",
+                                        "prted",
+                                        "prterun",
+                                        "prun",
+                                        "hydra_pmi_proxy",
+                                        "hydra_bstrap_proxy",
+                                        "srun",
+                                        "salloc",
+                                        "sbatch",
+                                        "slurmstepd",
+                                        "mpirun.openmpi",
+                                        "mpiexec.openmpi",
+                                        "mpirun.mpich",
+                                        "mpiexec.mpich",
+                                        "heapline-run",
+                                        "heaplined",
+                                        "heapline-gather",
+                                        "heapline-report",
+                                        "heapline-convert",
+                                        "heaplinectl"};
     unsigned long at = getauxval(AT_EXECFN);
     const char *file = at ? (const char *)at : "", *slash = strrchr(file, '/');
     file = slash ? slash + 1 : file;
@@ -252,8 +268,8 @@ static void take_environment(void)
     const char *s = env("HEAPLINE_VERBOSE");
     a->verbose = s && strcmp(s, "1") == 0;
     s = env("HEAPLINE_SOCKET");
-    if (copy_text(a->sockets, s ? s : "/run/heapline/collector.sock", sizeof a->sockets) ==
-        sizeof a->sockets - 1)
+    if (copy_text(a->sockets, s ? s : "/run/heapline/collector.sock",
+                  sizeof a->sockets) == sizeof a->sockets - 1)
         hl_say("HEAPLINE_SOCKET is too long and was cut", NULL, 0);
     s = env("HEAPLINE_FALLBACK_DIR");
     if (s && *s == '/')
@@ -304,10 +320,12 @@ static void register_ends(void)
     }
 }
 
-/* The program's own malloc, linked into it, does not come through us. */
+/* A malloc that is linked into the program, or preloaded before us and does not
+ * pass on: nothing will come here.  The first allocation that does says otherwise. */
 static void note_bypass(struct hl_heap_header *h)
 {
-    (void)h;
+    if (hl_malloc_is_hidden() && hl_agent.slots[0].allocs == 0)
+        h->flags |= HL_HEAP_BYPASSED;
 }
 
 /* Called at the first operation and when the library is initialised.  Before
@@ -362,6 +380,7 @@ static void child_page(int64_t inherited)
         memcpy(h, old, sizeof *h);
     memset(hl_static_page.room + HL_HEAP_PAGE_HEADER, 0,
            hl_heap_slots_to_read(h) * HL_HEAP_SLOT_SIZE);
+    a->pid = getpid();
     identify_process(h);
     h->inherited_bytes = inherited;
     h->peak_bytes = inherited > 0 ? inherited : 0;
@@ -423,7 +442,8 @@ static int write_file(const char *name, size_t n)
         errno = EFBIG;
         return -1;
     }
-    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+                  0666);
     if (fd < 0)
         return -1;
     int done = write_quietly(fd, record, n), e = errno;
@@ -441,7 +461,8 @@ static void write_record(void)
     char *name = scratch;
     hl_snapshot(h->end_mono_ns, &r);
     size_t n = hl_record_text(&r, record, sizeof record);
-    if (!hl_record_file_name(hl_agent.output, h->pid, h->rank, h->host, name, sizeof scratch))
+    if (!hl_record_file_name(hl_agent.output, h->pid, h->rank, h->host, name,
+                             sizeof scratch))
         errno = ENAMETOOLONG;
     else if (write_file(name, n) == 0)
         return;

@@ -4,6 +4,13 @@ full_tests = tests/full/configurations.test tests/full/sanitizers.test \
   tests/full/valgrind.test tests/full/distcheck.test
 EXTRA_DIST += $(full_tests) tests/support/full.sh
 
-.PHONY: check-full bench
+.PHONY: check-full check-units bench
 check-full: all $(check_PROGRAMS)
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(full_tests)'
+
+# The units alone.
+check-units: all $(filter tests/unit/%,$(check_PROGRAMS))
+	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(filter tests/unit/%,$(TESTS))'
+
+# Ratios to what the machine allows; never pass or fail.
+bench: bench-preload bench-regions

@@ -12,7 +12,8 @@ client_test_cflags = $(unit_cflags) -pthread
 client_test_ldadd = libclient-seams.la libhl-leaf.la $(CHECK_LIBS) -lm
 
 if HAVE_CHECK
-client_tests = tests/unit/test_client_frames tests/unit/test_client_sender
+client_tests = tests/unit/test_client_frames tests/unit/test_client_sender \
+  tests/unit/test_client_threads
 check_PROGRAMS += $(client_tests)
 TESTS += $(client_tests)
 endif
@@ -24,3 +25,23 @@ tests_unit_test_client_sender_SOURCES = tests/unit/test_client_sender.c
 tests_unit_test_client_sender_CPPFLAGS = $(client_test_cppflags)
 tests_unit_test_client_sender_CFLAGS = $(client_test_cflags)
 tests_unit_test_client_sender_LDADD = $(client_test_ldadd)
+tests_unit_test_client_threads_SOURCES = tests/unit/test_client_threads.c
+tests_unit_test_client_threads_CPPFLAGS = $(client_test_cppflags)
+tests_unit_test_client_threads_CFLAGS = $(client_test_cflags)
+tests_unit_test_client_threads_LDADD = $(client_test_ldadd)
+
+# make bench-regions: ratios, never a verdict.
+EXTRA_PROGRAMS = tests/bench/regions
+tests_bench_regions_SOURCES = tests/bench/regions.c
+tests_bench_regions_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/libclient
+tests_bench_regions_LDADD = libheapline.la
+EXTRA_DIST += tests/bench/regions.sh
+CLEANFILES += tests/bench/regions
+bench-regions: tests/bench/regions
+	$(LIBTOOL) --mode=execute -dlopen libheapline.la \
+	  $(SHELL) $(srcdir)/tests/bench/regions.sh tests/bench/regions
+.PHONY: bench-regions
+
+client_scripts = tests/system/libclient-symbols.test tests/system/libclient-use.test
+TESTS += $(client_scripts)
+EXTRA_DIST += $(client_scripts)

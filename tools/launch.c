@@ -203,23 +203,32 @@ static int openmpi_with_list(char *const *command, const struct texts *vars, str
     return 0;
 }
 
-static int openmpi_with_x(char *const *command, const struct texts *vars, struct texts *argv)
+/* "-x NAME=VALUE" for one program of the line, whose options begin at i. */
+static int add_x(char *const *command, size_t i, const struct texts *vars, struct texts *argv)
 {
     int theirs = 0;
-    for (size_t i = 1; command[i]; i++)
+    for (; command[i] && strcmp(command[i], ":"); i++)
         theirs |= user_preload(command, i);
-    if (texts_add(argv, command[0]))
-        return -1;
-    for (size_t i = 0; i < vars->n; i++) {
-        int preload = is_preload(vars->v[i]);
-        if ((preload && theirs))
+    for (size_t k = 0; k < vars->n; k++) {
+        int preload = is_preload(vars->v[k]);
+        if (preload && theirs)
             continue;
         if (texts_add(argv, "-x") ||
-            add_merged(argv, vars->v[i], preload ? getenv("LD_PRELOAD") : NULL, ""))
+            add_merged(argv, vars->v[k], preload ? getenv("LD_PRELOAD") : NULL, ""))
             return -1;
     }
+    return 0;
+}
+
+/* Open MPI reads -x for each program of "a : b" apart. */
+static int openmpi_with_x(char *const *command, const struct texts *vars, struct texts *argv)
+{
+    if (texts_add(argv, command[0]) || add_x(command, 1, vars, argv))
+        return -1;
     for (size_t i = 1; command[i]; i++) {
         if (texts_add(argv, command[i]))
+            return -1;
+        if (!strcmp(command[i], ":") && add_x(command, i + 1, vars, argv))
             return -1;
         if (!user_preload(command, i))
             continue;

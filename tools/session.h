@@ -8,7 +8,7 @@
 
 #include "ident.h"
 #include "launch.h"
-#include "link.h"
+#include "wire_link.h"
 #include "private.h"
 #include "run_options.h"
 

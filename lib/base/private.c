@@ -5,7 +5,7 @@
 #include "private.h"
 
 #include "install.h"
-#include "link.h"
+#include "wire_link.h"
 #include "path.h"
 
 #include <errno.h>

@@ -3,29 +3,18 @@
  * Reading HDF5 exports of schema 1, 2 and 3; see readers.h.  Columns are read
  * in batches and turned into rows.
  */
-#include "readers.h"
+#include "h5_in.h"
 
 #include "region_name.h"
 
 #include <errno.h>
-#include <hdf5.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { BATCH_BYTES = 4 << 20 };
 
-struct h5_in {
-    const char *name;
-    hid_t file, payload;
-    struct hl_catalog catalog;
-    struct hl_sink *sink;
-    char version[256], run_id[256];
-    double *rows, *column;
-    size_t stride, batch;
-};
-
-static int bad_file(struct h5_in *h, struct hl_err *e, const char *what)
+int h5_in_bad_file(struct h5_in *h, struct hl_err *e, const char *what)
 {
     return hl_fail(e, HL_ERR_FORMAT, "%s: %s", h->name, what);
 }
@@ -84,7 +73,7 @@ static void text_attr(hid_t at, const char *name, char *out, size_t cap)
     H5Aclose(a);
 }
 
-static int add_name(struct h5_in *h, struct hl_names *to, const char *s, const char *what,
+int h5_in_add_name(struct h5_in *h, struct hl_names *to, const char *s, const char *what,
                     int paths, struct hl_err *e)
 {
     size_t before = to->n;
@@ -105,19 +94,19 @@ static int read_names(struct h5_in *h, const char *what, struct hl_names *to, in
         return 0;
     hid_t d = H5Dopen2(h->payload, what, H5P_DEFAULT);
     if (d < 0)
-        return bad_file(h, e, "a list of names is no dataset");
+        return h5_in_bad_file(h, e, "a list of names is no dataset");
     hid_t space = H5Dget_space(d);
     hssize_t n = H5Sget_simple_extent_npoints(space);
     int bad = n < 0 || n > HL_CATALOG_NAMES_MAX || !is_text(H5Dget_type(d));
     char **s = bad ? NULL : calloc((size_t)n + 1, sizeof *s);
     if (!s)
-        bad = bad_file(h, e, "a list of names is damaged");
+        bad = h5_in_bad_file(h, e, "a list of names is damaged");
     hid_t t = bad ? -1 : text_like(H5Dget_type(d));
     if (!bad && H5Dread(d, t, H5S_ALL, H5S_ALL, H5P_DEFAULT, s) < 0)
-        bad = bad_file(h, e, "a list of names cannot be read");
+        bad = h5_in_bad_file(h, e, "a list of names cannot be read");
     for (hssize_t i = 0; i < n && !bad; i++)
-        bad = !s[i] ? bad_file(h, e, "a name is missing in a list")
-                    : add_name(h, to, s[i], what, paths, e);
+        bad = !s[i] ? h5_in_bad_file(h, e, "a name is missing in a list")
+                    : h5_in_add_name(h, to, s[i], what, paths, e);
     for (hssize_t i = 0; s && i < n; i++)
         H5free_memory(s[i]);
     free(s);
@@ -129,7 +118,7 @@ static int read_names(struct h5_in *h, const char *what, struct hl_names *to, in
 }
 
 /* Rows of a dataset of n_dims dimensions, width in the second; -1: it is not. */
-static int64_t rows_of(hid_t at, const char *name, int n_dims, hsize_t *width)
+int64_t h5_in_rows_of(hid_t at, const char *name, int n_dims, hsize_t *width)
 {
     hsize_t dim[2] = {0, 1};
     if (H5Lexists(at, name, H5P_DEFAULT) <= 0)
@@ -167,24 +156,24 @@ static herr_t walk_one(hid_t at, const char *name, const H5L_info_t *info, void 
     if (H5Oget_info_by_name(at, name, &o, H5P_DEFAULT) < 0 || o.type != H5O_TYPE_GROUP)
         return 0;
     if (n + strlen(name) + 2 > sizeof w->path)
-        return bad_file(w->h, w->e, "a region path is too long");
+        return h5_in_bad_file(w->h, w->e, "a region path is too long");
     sprintf(w->path + n, "%s%s", n ? "/" : "", name);
     hid_t g = H5Gopen2(at, name, H5P_DEFAULT);
     int bad = g < 0;
     if (!bad && H5Lexists(g, "inclusive", H5P_DEFAULT) > 0 &&
         hl_names_find(&w->h->catalog.paths, w->path, strlen(w->path)) == SIZE_MAX)
-        bad = add_name(w->h, &w->h->catalog.paths, w->path, "the file", 1, w->e);
+        bad = h5_in_add_name(w->h, &w->h->catalog.paths, w->path, "the file", 1, w->e);
     bad = bad || H5Literate(g, H5_INDEX_NAME, H5_ITER_INC, NULL, walk_one, ctx) < 0;
     H5Gclose(g);
     w->path[n] = 0;
     return bad ? -1 : 0;
 }
 
-static int walk_regions(struct h5_in *h, hid_t group, struct hl_err *e)
+int h5_in_walk_regions(struct h5_in *h, hid_t group, struct hl_err *e)
 {
     struct walk w = {.h = h, .e = e};
     if (H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, NULL, walk_one, &w) < 0)
-        return e->code ? -1 : bad_file(h, e, "the groups of regions cannot be read");
+        return e->code ? -1 : h5_in_bad_file(h, e, "the groups of regions cannot be read");
     return 0;
 }
 
@@ -205,10 +194,10 @@ static int read_part(struct h5_in *h, hid_t at, const char *name, int n_dims, hs
     return bad ? hl_fail(e, HL_ERR_FORMAT, "%s: dataset %s cannot be read", h->name, name) : 0;
 }
 
-static int read_column(struct h5_in *h, hid_t at, const char *name, uint64_t first, size_t n,
+int h5_in_read_column(struct h5_in *h, hid_t at, const char *name, uint64_t first, size_t n,
                        uint64_t n_frames, size_t cell, struct hl_err *e)
 {
-    int64_t have = rows_of(at, name, 1, NULL);
+    int64_t have = h5_in_rows_of(at, name, 1, NULL);
     if (have == -1 && H5Lexists(at, name, H5P_DEFAULT) <= 0)
         return 0; /* a region left out: zeros */
     if (have != (int64_t)n_frames)
@@ -238,7 +227,7 @@ static int group_exists(hid_t at, const char *path)
     return 1;
 }
 
-static int read_regions(struct h5_in *h, hid_t at, uint64_t first, size_t n, uint64_t n_frames,
+int h5_in_read_regions(struct h5_in *h, hid_t at, uint64_t first, size_t n, uint64_t n_frames,
                         struct hl_err *e)
 {
     for (size_t i = 0; i < h->catalog.paths.n; i++) {
@@ -248,8 +237,8 @@ static int read_regions(struct h5_in *h, hid_t at, uint64_t first, size_t n, uin
             continue;
         hid_t g = H5Gopen2(at, path, H5P_DEFAULT);
         int bad = g < 0 ? hl_fail(e, HL_ERR_FORMAT, "%s: region '%s' is no group", h->name, path)
-                        : read_column(h, g, "inclusive", first, n, n_frames, cell, e) ||
-                              read_column(h, g, "exclusive", first, n, n_frames, cell + 1, e);
+                        : h5_in_read_column(h, g, "inclusive", first, n, n_frames, cell, e) ||
+                              h5_in_read_column(h, g, "exclusive", first, n, n_frames, cell + 1, e);
         H5Gclose(g);
         if (bad)
             return -1;
@@ -257,15 +246,15 @@ static int read_regions(struct h5_in *h, hid_t at, uint64_t first, size_t n, uin
     return 0;
 }
 
-static int read_scalars(struct h5_in *h, hid_t at, uint64_t first, size_t n, uint64_t n_frames,
+int h5_in_read_scalars(struct h5_in *h, hid_t at, uint64_t first, size_t n, uint64_t n_frames,
                         struct hl_err *e)
 {
     hsize_t width = 0;
     size_t nm = h->catalog.metrics.n;
     if (!nm)
         return 0;
-    if (rows_of(at, "frame_scalars", 2, &width) != (int64_t)n_frames || width != nm)
-        return bad_file(h, e, "frame_scalars does not fit n_frames and frame_metric_names");
+    if (h5_in_rows_of(at, "frame_scalars", 2, &width) != (int64_t)n_frames || width != nm)
+        return h5_in_bad_file(h, e, "frame_scalars does not fit n_frames and frame_metric_names");
     double *part = malloc(n * nm * sizeof *part);
     int bad = part ? read_part(h, at, "frame_scalars", 2, width, first, n, part, e)
                    : hl_fail(e, ENOMEM, "%s: no memory left", h->name);
@@ -275,7 +264,7 @@ static int read_scalars(struct h5_in *h, hid_t at, uint64_t first, size_t n, uin
     return bad;
 }
 
-static int make_room(struct h5_in *h, struct hl_err *e)
+int h5_in_make_room(struct h5_in *h, struct hl_err *e)
 {
     h->stride = hl_catalog_stride(&h->catalog);
     h->batch = h->stride ? BATCH_BYTES / (8 * h->stride) : 4096;
@@ -285,17 +274,17 @@ static int make_room(struct h5_in *h, struct hl_err *e)
     return h->rows && h->column ? 0 : hl_fail(e, ENOMEM, "%s: no memory left", h->name);
 }
 
-static int begin_rank(struct h5_in *h, uint64_t rank, uint64_t n, struct hl_err *e)
+int h5_in_begin_rank(struct h5_in *h, uint64_t rank, uint64_t n, struct hl_err *e)
 {
     return h->sink->ops->rank_begin ? h->sink->ops->rank_begin(h->sink, rank, n, e) : 0;
 }
 
-static int end_rank(struct h5_in *h, struct hl_err *e)
+int h5_in_end_rank(struct h5_in *h, struct hl_err *e)
 {
     return h->sink->ops->rank_end ? h->sink->ops->rank_end(h->sink, e) : 0;
 }
 
-static int send_rows(struct h5_in *h, size_t n, struct hl_err *e)
+int h5_in_send_rows(struct h5_in *h, size_t n, struct hl_err *e)
 {
     return h->sink->ops->rows ? h->sink->ops->rows(h->sink, h->rows, n, e) : 0;
 }
@@ -310,15 +299,15 @@ static int read_rank(struct h5_in *h, hid_t ranks, uint64_t rank, struct hl_err 
     hid_t g = H5Gopen2(ranks, name, H5P_DEFAULT);
     int bad = g < 0 || int_attr(g, "n_frames", &n_frames) || n_frames < 0
                   ? hl_fail(e, HL_ERR_FORMAT, "%s: rank %s has no valid n_frames", h->name, name)
-                  : begin_rank(h, rank, (uint64_t)n_frames, e);
+                  : h5_in_begin_rank(h, rank, (uint64_t)n_frames, e);
     for (uint64_t at = 0; !bad && at < (uint64_t)n_frames;) {
         size_t n = (uint64_t)n_frames - at < h->batch ? (size_t)((uint64_t)n_frames - at) : h->batch;
         memset(h->rows, 0, n * h->stride * sizeof *h->rows);
-        bad = read_scalars(h, g, at, n, (uint64_t)n_frames, e) ||
-              read_regions(h, g, at, n, (uint64_t)n_frames, e) || send_rows(h, n, e);
+        bad = h5_in_read_scalars(h, g, at, n, (uint64_t)n_frames, e) ||
+              h5_in_read_regions(h, g, at, n, (uint64_t)n_frames, e) || h5_in_send_rows(h, n, e);
         at += n;
     }
-    bad = bad || end_rank(h, e);
+    bad = bad || h5_in_end_rank(h, e);
     H5Gclose(g);
     return bad ? -1 : 0;
 }
@@ -355,7 +344,7 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static int begin_run(struct h5_in *h, uint64_t n_ranks, struct hl_err *e)
+int h5_in_begin_run(struct h5_in *h, uint64_t n_ranks, struct hl_err *e)
 {
     struct hl_run run = {.app_version = h->version, .run_id = h->run_id, .catalog = &h->catalog,
                          .n_ranks = n_ranks, .generator = ""};
@@ -368,7 +357,7 @@ static int read_hierarchical(struct h5_in *h, struct hl_err *e)
     struct rank_list l = {.h = h, .e = e};
     int bad = ranks < 0 || H5Literate(ranks, H5_INDEX_NAME, H5_ITER_INC, NULL, add_rank, &l) < 0;
     if (bad && !e->code)
-        bad_file(h, e, "the group ranks cannot be read");
+        h5_in_bad_file(h, e, "the group ranks cannot be read");
     if (!bad)
         qsort(l.rank, l.n, sizeof *l.rank, by_number);
     if (!bad && !h->catalog.paths.n)
@@ -376,115 +365,14 @@ static int read_hierarchical(struct h5_in *h, struct hl_err *e)
             char name[24];
             snprintf(name, sizeof name, "%llu", (unsigned long long)l.rank[i]);
             hid_t g = H5Gopen2(ranks, name, H5P_DEFAULT);
-            bad = walk_regions(h, g, e);
+            bad = h5_in_walk_regions(h, g, e);
             H5Gclose(g);
         }
-    bad = bad || make_room(h, e) || begin_run(h, l.n, e);
+    bad = bad || h5_in_make_room(h, e) || h5_in_begin_run(h, l.n, e);
     for (size_t i = 0; i < l.n && !bad; i++)
         bad = read_rank(h, ranks, l.rank[i], e);
     free(l.rank);
     H5Gclose(ranks);
-    return bad ? -1 : 0;
-}
-
-/* ---- the flat layout: datasets over all ranks' frames ---- */
-
-static herr_t add_flat_metric(hid_t at, const char *name, const H5L_info_t *info, void *ctx)
-{
-    struct walk *w = ctx;
-    (void)info;
-    if (!strcmp(name, "frame_scalars") || rows_of(at, name, 1, NULL) < 0)
-        return 0;
-    return add_name(w->h, &w->h->catalog.metrics, name, "the file", 0, w->e);
-}
-
-static int read_flat_batch(struct h5_in *h, int inline_metrics, uint64_t at, size_t n,
-                           uint64_t n_frames, struct hl_err *e)
-{
-    memset(h->rows, 0, n * h->stride * sizeof *h->rows);
-    if (!inline_metrics && read_scalars(h, h->payload, at, n, n_frames, e))
-        return -1;
-    for (size_t i = 0; inline_metrics && i < h->catalog.metrics.n; i++)
-        if (read_column(h, h->payload, h->catalog.metrics.name[i], at, n, n_frames, i, e))
-            return -1;
-    return read_regions(h, h->payload, at, n, n_frames, e);
-}
-
-/* Rows come in increasing rank order; ranks that the metric mpi_rank skips have
- * no frames.  The file is read twice: once to count each rank's frames. */
-static int flat_counts(struct h5_in *h, uint64_t n_frames, uint64_t **count, uint64_t *n_ranks,
-                       struct hl_err *e)
-{
-    size_t m = hl_names_find(&h->catalog.metrics, "mpi_rank", 8);
-    uint64_t last = 0;
-    *n_ranks = 1;
-    *count = calloc(1, sizeof **count);
-    for (uint64_t at = 0; *count && at < n_frames;) {
-        size_t n = n_frames - at < h->batch ? (size_t)(n_frames - at) : h->batch;
-        int flat = H5Lexists(h->payload, "frame_scalars", H5P_DEFAULT) <= 0;
-        if (read_flat_batch(h, flat, at, n, n_frames, e))
-            return -1;
-        for (size_t i = 0; i < n; i++) {
-            double r = m == SIZE_MAX ? 0 : h->rows[i * h->stride + m];
-            if (!(r >= (double)last) || r >= 1 << 26 || r != (double)(uint64_t)r)
-                return bad_file(h, e, "mpi_rank is no rank, or frames are not in rank order");
-            last = (uint64_t)r;
-            if (last >= *n_ranks) {
-                uint64_t *p = realloc(*count, (last + 1) * sizeof *p);
-                if (!p)
-                    return hl_fail(e, ENOMEM, "%s: no memory left", h->name);
-                memset(p + *n_ranks, 0, (last + 1 - *n_ranks) * sizeof *p);
-                *count = p;
-                *n_ranks = last + 1;
-            }
-            (*count)[last]++;
-        }
-        at += n;
-    }
-    return *count ? 0 : hl_fail(e, ENOMEM, "%s: no memory left", h->name);
-}
-
-static int flat_frames(struct h5_in *h, int inline_metrics, uint64_t *n_frames)
-{
-    char dataset[HL_PATH_MAX + 16];
-    int64_t n = -1;
-    if (!inline_metrics)
-        n = rows_of(h->payload, "frame_scalars", 2, NULL);
-    else if (h->catalog.metrics.n)
-        n = rows_of(h->payload, h->catalog.metrics.name[0], 1, NULL);
-    else if (h->catalog.paths.n) {
-        snprintf(dataset, sizeof dataset, "%s/inclusive", h->catalog.paths.name[0]);
-        n = rows_of(h->payload, dataset, 1, NULL);
-    }
-    *n_frames = n < 0 ? 0 : (uint64_t)n;
-    return n < 0 ? -1 : 0;
-}
-
-static int read_flat(struct h5_in *h, struct hl_err *e)
-{
-    int inline_metrics = H5Lexists(h->payload, "frame_scalars", H5P_DEFAULT) <= 0;
-    struct walk w = {.h = h, .e = e};
-    uint64_t n_frames, *count = NULL, n_ranks, at = 0;
-    if (inline_metrics && !h->catalog.metrics.n &&
-        H5Literate(h->payload, H5_INDEX_NAME, H5_ITER_INC, NULL, add_flat_metric, &w) < 0)
-        return -1;
-    if (!h->catalog.paths.n && walk_regions(h, h->payload, e))
-        return -1;
-    if (flat_frames(h, inline_metrics, &n_frames))
-        return bad_file(h, e, "there are neither ranks nor frames in it");
-    int bad = make_room(h, e) || flat_counts(h, n_frames, &count, &n_ranks, e) ||
-              begin_run(h, n_ranks, e);
-    for (uint64_t r = 0; !bad && r < n_ranks; r++) {
-        bad = begin_rank(h, r, count[r], e);
-        for (uint64_t left = count[r]; left && !bad;) {
-            size_t n = left < h->batch ? (size_t)left : h->batch;
-            bad = read_flat_batch(h, inline_metrics, at, n, n_frames, e) || send_rows(h, n, e);
-            at += n;
-            left -= n;
-        }
-        bad = bad || end_rank(h, e);
-    }
-    free(count);
     return bad ? -1 : 0;
 }
 
@@ -496,13 +384,13 @@ static int open_file(struct h5_in *h, int64_t *version, struct hl_err *e)
     h->payload = -1;
     h->file = H5Fopen(h->name, H5F_ACC_RDONLY, H5P_DEFAULT);
     if (h->file < 0)
-        return bad_file(h, e, "not a readable HDF5 file: is it whole?");
+        return h5_in_bad_file(h, e, "not a readable HDF5 file: is it whole?");
     if (H5Lexists(h->file, "openpfc", H5P_DEFAULT) <= 0 ||
         H5Lexists(h->file, "openpfc/profiling", H5P_DEFAULT) <= 0)
-        return bad_file(h, e, "not a profiling export: there is no group openpfc/profiling");
+        return h5_in_bad_file(h, e, "not a profiling export: there is no group openpfc/profiling");
     h->payload = H5Gopen2(h->file, "openpfc/profiling", H5P_DEFAULT);
     if (h->payload < 0 || int_attr(h->payload, "schema_version", version))
-        return bad_file(h, e, "not a profiling export: there is no schema_version");
+        return h5_in_bad_file(h, e, "not a profiling export: there is no schema_version");
     if (*version < 1 || *version > 3)
         return hl_fail(e, HL_ERR_VERSION,
                        "%s: schema version %lld is not known here (1, 2 and 3 are)", h->name,
@@ -547,7 +435,7 @@ int hl_h5_runs(const char *name, char ***runs, size_t *n, struct hl_err *e)
     if (!bad && version == 3 && H5Lexists(h.payload, "runs", H5P_DEFAULT) > 0) {
         hid_t g = H5Gopen2(h.payload, "runs", H5P_DEFAULT);
         if (g < 0 || H5Literate(g, H5_INDEX_NAME, H5_ITER_INC, NULL, add_run, &l) < 0)
-            bad = bad_file(&h, e, "the group runs cannot be read");
+            bad = h5_in_bad_file(&h, e, "the group runs cannot be read");
         H5Gclose(g);
     } else if (!bad) {
         bad = add_run(-1, "", NULL, &l) ? hl_fail(e, ENOMEM, "no memory left") : 0;
@@ -568,7 +456,7 @@ static int enter_run(struct h5_in *h, const char *run, struct hl_err *e)
         return hl_fail(e, ENOENT, "%s: there is no run '%s' in it", h->name, run);
     hid_t g = H5Gopen2(h->payload, path, H5P_DEFAULT);
     if (g < 0)
-        return bad_file(h, e, "a run is no group");
+        return h5_in_bad_file(h, e, "a run is no group");
     H5Gclose(h->payload);
     h->payload = g;
     snprintf(h->run_id, sizeof h->run_id, "%s", run);
@@ -588,10 +476,10 @@ int hl_h5_read(const char *name, const char *run, struct hl_sink *s, struct hl_e
         bad = read_names(&h, "frame_metric_names", &h.catalog.metrics, 0, e) ||
               read_names(&h, "region_paths", &h.catalog.paths, 1, e) ||
               (H5Lexists(h.payload, "ranks", H5P_DEFAULT) > 0 ? read_hierarchical(&h, e)
-                                                              : read_flat(&h, e));
+                                                              : h5_in_read_flat(&h, e));
     }
     if (bad && !e->code)
-        bad_file(&h, e, "the file is damaged");
+        h5_in_bad_file(&h, e, "the file is damaged");
     close_file(&h);
     return bad ? -1 : 0;
 }

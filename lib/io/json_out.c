@@ -9,6 +9,7 @@
 #include "path.h"
 #include "region_tree.h"
 #include "sink.h"
+#include "utf8.h"
 
 #include <errno.h>
 #include <json.h>
@@ -53,33 +54,12 @@ static int put_text(struct json_sink *j, const char *s)
     return put(j, s, strlen(s));
 }
 
-/* Length of the UTF-8 sequence at s, or 0 when it is not one. */
-static size_t utf8_length(const unsigned char *s)
-{
-    size_t n = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : (*s & 0xf0) == 0xe0 ? 3
-               : *s >= 0xf0 && *s < 0xf5 ? 4 : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((n == 3 && ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f))) ||
-        (n == 4 && ((*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] > 0x8f))))
-        return 0;
-    return n;
-}
-
 /* s as a JSON string; bytes that are not UTF-8 become U+FFFD. */
 static int add_string(struct hl_buf *b, const char *s)
 {
     struct hl_buf clean = {0};
-    int bad = 0;
-    while (*s && !bad) {
-        size_t n = utf8_length((const unsigned char *)s);
-        bad = n ? hl_buf_add(&clean, s, n) : hl_buf_add(&clean, "\xef\xbf\xbd", 3);
-        s += n ? n : 1;
-    }
-    struct json_object *o = bad ? NULL
-                                : json_object_new_string_len(clean.p ? (char *)clean.p : "",
-                                                             (int)clean.n);
+    int bad = hl_utf8_clean(&clean, s);
+    struct json_object *o = bad ? NULL : json_object_new_string_len((char *)clean.p, (int)clean.n);
     const char *t = o ? json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE) : NULL;
     bad = !t || hl_buf_add(b, t, strlen(t));
     json_object_put(o);

@@ -4,6 +4,8 @@
  */
 #include "meta.h"
 
+#include "utf8.h"
+
 #include <json.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,9 +60,14 @@ static struct json_object *quoted(const char *s)
 
 static int from_string(struct hl_meta *out, const char *value)
 {
-    struct json_object *o = quoted(value);
-    if (!o)
-        o = json_object_new_string(value);
+    struct hl_buf clean = {0};
+    struct json_object *o = NULL;
+    if (hl_utf8_clean(&clean, value) == 0) {
+        o = quoted((char *)clean.p);
+        if (!o)
+            o = json_object_new_string((char *)clean.p);
+    }
+    hl_buf_fini(&clean);
     if (!o)
         return -1;
     out->json = strdup(json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE));

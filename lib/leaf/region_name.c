@@ -20,7 +20,8 @@ static const struct {
     {"..", 2, 0, "has a segment \"..\""},
     {"inclusive", 9, 0, "has a segment \"inclusive\", which the export format uses"},
     {"exclusive", 9, 0, "has a segment \"exclusive\", which the export format uses"},
-    {"frame_scalars", 13, 1, "begins with \"frame_scalars\", which the export format uses"},
+    {"frame_scalars", 13, 1,
+     "begins with \"frame_scalars\", which the export format uses"},
     {"n_frames", 8, 1, "begins with \"n_frames\", which the export format uses"},
 };
 
@@ -32,7 +33,8 @@ int hl_has_control(const char *s, size_t len)
     return 0;
 }
 
-static enum hl_path_kind check_segment(const char *s, size_t len, int first, const char **why)
+static enum hl_path_kind check_segment(const char *s, size_t len, int first,
+                                       const char **why)
 {
     if (!len) {
         *why = "has an empty segment";

@@ -9,6 +9,10 @@
  *   capacity = size - HL_ROW_BUFFER_DATA;
  *   acked <= sent <= head <= acked + capacity.
  *
+ * Offsets only grow, but for one case: a collector that answers a hello with an
+ * offset below acked has lost what it had acknowledged.  Then the writer moves
+ * what it still holds, behind the catalogs that were lost, to that offset.
+ *
  * head moves with release order after the whole frame is in place, so what a
  * reader finds below head is complete.
  */

@@ -25,6 +25,8 @@ void hl_stream_fini(struct hl_stream *s)
     memset(s, 0, sizeof *s);
 }
 
+/* A catalog adds to the one before it, or begins anew with base 0.  Numbers may
+ * be left out: of catalogs that were dropped with their row. */
 static int take_catalog(struct hl_stream *s, const uint8_t *body, size_t n, struct hl_err *e)
 {
     struct hl_catalog_msg m;
@@ -33,9 +35,8 @@ static int take_catalog(struct hl_stream *s, const uint8_t *body, size_t n, stru
         return hl_fail(e, HL_ERR_FORMAT, "catalog: %s", hl_wire_strerror(code));
     if (m.base == 0)
         restart_catalogs(s);
-    if (m.base != s->n_levels || m.id != m.base + 1)
-        return hl_fail(e, HL_ERR_FORMAT, "catalog %u does not follow catalog %zu", m.id,
-                       s->n_levels);
+    if (m.base && (!s->n_levels || s->level[s->n_levels - 1].id != m.base))
+        return hl_fail(e, HL_ERR_FORMAT, "catalog %u does not follow its base %u", m.id, m.base);
     struct hl_stream_level *p = realloc(s->level, (s->n_levels + 1) * sizeof *p);
     if (!p)
         return hl_fail(e, ENOMEM, "no memory left");
@@ -43,8 +44,18 @@ static int take_catalog(struct hl_stream *s, const uint8_t *body, size_t n, stru
     if (hl_catalog_apply(&s->catalog, &m, e))
         return -1;
     s->level[s->n_levels++] =
-        (struct hl_stream_level){s->catalog.metrics.n, s->catalog.paths.n};
+        (struct hl_stream_level){m.id, s->catalog.metrics.n, s->catalog.paths.n};
+    s->in_part = 0;
     return 0;
+}
+
+/* Nearly always the last one. */
+static const struct hl_stream_level *find_level(const struct hl_stream *s, uint32_t id)
+{
+    for (size_t i = s->n_levels; i-- > 0 && s->level[i].id >= id;)
+        if (s->level[i].id == id)
+            return &s->level[i];
+    return NULL;
 }
 
 static int room_for(struct hl_stream *s, size_t cells, struct hl_err *e)
@@ -83,10 +94,11 @@ static int take_part(struct hl_stream *s, const struct hl_rows *m,
     if (m->first_cell == 0) {
         s->in_part = 1;
         s->part_row = m->first_row;
+        s->part_catalog = m->catalog;
         s->part_next = 0;
     }
     if (!s->in_part || m->first_row != s->part_row || m->first_cell != s->part_next ||
-        m->first_cell + m->n_cells > stride)
+        m->catalog != s->part_catalog || m->first_cell + m->n_cells > stride)
         return hl_fail(e, HL_ERR_FORMAT, "row %llu: its parts do not fit together",
                        (unsigned long long)m->first_row);
     copy_cells(s->row + m->first_cell, m, 0, m->n_cells);
@@ -104,9 +116,9 @@ static int take_rows(struct hl_stream *s, const uint8_t *body, size_t n, hl_row_
     int code = hl_decode_rows(body, n, &m);
     if (code)
         return hl_fail(e, HL_ERR_FORMAT, "rows: %s", hl_wire_strerror(code));
-    if (m.catalog > s->n_levels)
+    const struct hl_stream_level *l = find_level(s, m.catalog);
+    if (!l)
         return hl_fail(e, HL_ERR_FORMAT, "rows of an unknown catalog %u", m.catalog);
-    const struct hl_stream_level *l = &s->level[m.catalog - 1];
     size_t stride = (size_t)hl_stride(l->n_metrics, l->n_paths);
     if (room_for(s, stride ? stride : 1, e))
         return -1;
@@ -117,6 +129,7 @@ static int take_rows(struct hl_stream *s, const uint8_t *body, size_t n, hl_row_
         return take_part(s, &m, l, stride, fn, ctx, e);
     if (m.n_cells % stride)
         return hl_fail(e, HL_ERR_FORMAT, "rows: the last one is not whole");
+    s->in_part = 0; /* a row that was given up after some of its parts */
     for (size_t i = 0; i < m.n_cells / stride; i++) {
         copy_cells(s->row, &m, i * stride, stride);
         if (deliver(s, m.first_row + i, l, fn, ctx, e))

@@ -14,13 +14,14 @@
 #include "messages.h"
 
 struct hl_stream_level {
+    uint32_t id;
     size_t n_metrics, n_paths;
 };
 
 struct hl_stream {
     struct hl_buf pending;     /* an incomplete message */
     struct hl_catalog catalog; /* of the chain that is under way */
-    struct hl_stream_level *level; /* [id - 1]: names that catalog id has */
+    struct hl_stream_level *level; /* by id: names that a catalog has */
     size_t n_levels;
     uint64_t next_row;   /* rows below it were delivered */
     uint64_t n_rows;     /* rows delivered */
@@ -29,6 +30,7 @@ struct hl_stream {
     double *row;         /* of the row under way */
     size_t row_cap;
     uint64_t part_row, part_next; /* of a row that comes in parts */
+    uint32_t part_catalog;
     int in_part;
 };
 

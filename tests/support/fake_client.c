@@ -25,7 +25,7 @@
 #include "config.h"
 
 #include "heap_page.h"
-#include "link.h"
+#include "wire_link.h"
 #include "messages.h"
 #include "row_buffer.h"
 

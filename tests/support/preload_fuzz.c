@@ -161,8 +161,8 @@ static int differs(const char *what, int64_t got, int64_t want, int64_t allowed)
     int64_t d = got > want ? got - want : want - got;
     if (d <= allowed)
         return 0;
-    printf("%s is %lld instead of %lld (off by %lld, allowed %lld)\n", what, (long long)got,
-           (long long)want, (long long)d, (long long)allowed);
+    printf("%s is %lld instead of %lld (off by %lld, allowed %lld)\n", what,
+           (long long)got, (long long)want, (long long)d, (long long)allowed);
     return 1;
 }
 

@@ -47,7 +47,8 @@ static int listen_at(const char *name, int backlog)
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     snprintf(a.sun_path, sizeof a.sun_path, "%s", name);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) != 0 || listen(fd, backlog) != 0) {
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) != 0 ||
+        listen(fd, backlog) != 0) {
         perror(name);
         exit(1);
     }
@@ -79,8 +80,8 @@ static int receive(struct client *c, int flags)
 static int next_message(struct client *c, struct hl_wire_header *h, const uint8_t **body)
 {
     size_t used;
-    int e = hl_wire_next(c->bytes + c->used, c->n - c->used, HL_TO_COLLECTOR, HL_STATE_ANY, h,
-                         body, &used);
+    int e = hl_wire_next(c->bytes + c->used, c->n - c->used, HL_TO_COLLECTOR,
+                         HL_STATE_ANY, h, body, &used);
     if (e == 0)
         c->used += used;
     return e;
@@ -108,14 +109,16 @@ static void take_hello(struct client *c)
     int seals = c->page >= 0 ? fcntl(c->page, F_GET_SEALS) : 0;
     if (c->page >= 0 && (fstat(c->page, &st) != 0 || st.st_size != HL_HEAP_PAGE_SIZE))
         complain("size of the page", 0);
-    printf("hello pid=%lld rank=%d size=%d key=%.*s interval=%lld flags=%u page=%d sealed=%d\n",
-           (long long)m.pid, m.rank, m.size, (int)m.key.n, m.key.p, (long long)m.interval_ns,
-           m.flags, c->page >= 0,
+    printf("hello pid=%lld rank=%d size=%d key=%.*s interval=%lld flags=%u page=%d "
+           "sealed=%d\n",
+           (long long)m.pid, m.rank, m.size, (int)m.key.n, m.key.p,
+           (long long)m.interval_ns, m.flags, c->page >= 0,
            (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) == (F_SEAL_SHRINK | F_SEAL_GROW));
     fflush(stdout);
 }
 
-static void say_end(const struct client *c, const struct hl_record *r, const struct hl_end *e)
+static void say_end(const struct client *c, const struct hl_record *r,
+                    const struct hl_end *e)
 {
     char how[32], row[HL_RECORD_ROW_MAX + 1];
     hl_end_text(e, how);
@@ -128,7 +131,8 @@ static void read_page(const struct client *c)
     static uint8_t page[HL_HEAP_PAGE_SIZE] __attribute__((aligned(64)));
     const struct hl_heap_header *h = (const struct hl_heap_header *)page;
     struct hl_record r;
-    if (pread(c->page, page, sizeof page, 0) != (ssize_t)sizeof page || !hl_heap_header_ok(h)) {
+    if (pread(c->page, page, sizeof page, 0) != (ssize_t)sizeof page ||
+        !hl_heap_header_ok(h)) {
         complain("page", 0);
         return;
     }

@@ -13,8 +13,16 @@
 
 /* ---- seams ---- */
 
-enum seam { SEAM_MMAP, SEAM_MEMFD, SEAM_FTRUNCATE, SEAM_CONNECT, SEAM_SENDMSG, SEAM_RECV,
-            SEAM_WRITE, SEAM_N };
+enum seam {
+    SEAM_MMAP,
+    SEAM_MEMFD,
+    SEAM_FTRUNCATE,
+    SEAM_CONNECT,
+    SEAM_SENDMSG,
+    SEAM_RECV,
+    SEAM_WRITE,
+    SEAM_N
+};
 /* Make the k-th call from now fail with an errno value; 0: none. For SENDMSG
  * and WRITE, code 0 means a short one of half the bytes. */
 void seam_fail(enum seam which, unsigned k, int code);
@@ -73,13 +81,13 @@ const struct seen_row *row_numbered(const struct seen *s, uint64_t number);
 
 struct fake {
     /* Set before it is met; read by its thread under the lock. */
-    int mute;             /* says nothing after the hello */
-    int no_ack;           /* answers the hello, acknowledges nothing */
-    int no_read;          /* leaves the socket full after the hello */
-    uint32_t refuse;      /* enum hl_refusal: what it answers to a hello */
-    size_t close_every;   /* breaks off each connection after so many bytes */
-    uint64_t forget;      /* bytes it lost when the next hello comes */
-    uint64_t claim;       /* offset it claims in HELLO_OK; 0: the truth */
+    int mute;           /* says nothing after the hello */
+    int no_ack;         /* answers the hello, acknowledges nothing */
+    int no_read;        /* leaves the socket full after the hello */
+    uint32_t refuse;    /* enum hl_refusal: what it answers to a hello */
+    size_t close_every; /* breaks off each connection after so many bytes */
+    uint64_t forget;    /* bytes it lost when the next hello comes */
+    uint64_t claim;     /* offset it claims in HELLO_OK; 0: the truth */
     /* What it saw. */
     uint8_t *stream;
     size_t n, cap;
@@ -87,7 +95,7 @@ struct fake {
     struct hl_bye bye;
     struct hl_hello hello;
     char app_version[256], key[256];
-    int buffer_fd;        /* of the last hello; -1: none came */
+    int buffer_fd; /* of the last hello; -1: none came */
     /* Its own. */
     char path[108];
     int listener, conn, wake[2];

@@ -14,7 +14,8 @@
 static void say(struct fake *f, const uint8_t *p, int64_t n)
 {
     ck_assert_int_gt(n, 0);
-    if (send(f->conn, p, (size_t)n, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
+    if (send(f->conn, p, (size_t)n, MSG_NOSIGNAL) < 0 && errno != EPIPE &&
+        errno != ECONNRESET)
         abort();
 }
 
@@ -108,7 +109,9 @@ static void receive(struct fake *f)
     if (f->close_every && f->close_every - f->n_conn < most)
         most = f->close_every - f->n_conn;
     struct iovec v = {f->in + f->n_in, most};
-    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control,
+    struct msghdr m = {.msg_iov = &v,
+                       .msg_iovlen = 1,
+                       .msg_control = control,
                        .msg_controllen = sizeof control};
     ssize_t n = recvmsg(f->conn, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n <= 0) {
@@ -158,6 +161,20 @@ static void *serve(void *arg)
     }
 }
 
+/* Everything that was sent before is read. */
+static void finish(struct fake *f)
+{
+    do {
+        struct pollfd p = {f->conn, POLLIN, 0};
+        while (f->conn >= 0 && poll(&p, 1, 1000) > 0)
+            receive(f);
+        hang_up(f);
+        p.fd = f->listener;
+        if (poll(&p, 1, 0) > 0)
+            take_connection(f);
+    } while (f->conn >= 0);
+}
+
 struct fake *fake_new(const char *name)
 {
     struct fake *f = calloc(1, sizeof *f);
@@ -190,7 +207,7 @@ void fake_stop(struct fake *f)
         return;
     ck_assert_int_eq(write(f->wake[1], "", 1), 1);
     pthread_join(f->thread, NULL);
-    hang_up(f);
+    finish(f);
     close(f->listener);
     f->listener = -1;
     unlink(f->path);

@@ -290,16 +290,18 @@ START_TEST(open_regions_go_on_in_the_next_frame)
     ck_assert_uint_eq(x->n_rows, 3);
     for (size_t i = 0; i < 3; i++)
         for (int which = 0; which < 2; which++) {
-            ck_assert(same_bits(region_cell(x, i, "run", which), run_cells[i][which] * 1e-9));
-            ck_assert(same_bits(region_cell(x, i, "run/in", which), in_cells[i][which] * 1e-9));
+            ck_assert(
+                same_bits(region_cell(x, i, "run", which), run_cells[i][which] * 1e-9));
+            ck_assert(
+                same_bits(region_cell(x, i, "run/in", which), in_cells[i][which] * 1e-9));
         }
 }
 END_TEST
 
 START_TEST(values_keep_every_bit)
 {
-    static const double values[] = {0.1,  -0.0,    5e-324,   DBL_MAX, -DBL_MAX, 1.0 / 3,
-                                    1e-9, 3.14e-7, -1.0e-310};
+    static const double values[] = {0.1,     -0.0, 5e-324,  DBL_MAX,  -DBL_MAX,
+                                    1.0 / 3, 1e-9, 3.14e-7, -1.0e-310};
     static const char *const names[] = {"v", "wall_step", "unset"};
     heapline_region r;
     heapline_session *s = begin_session(names, 3);
@@ -494,7 +496,8 @@ START_TEST(failing_calls_lose_no_row_unseen)
         char path[32];
         snprintf(path, sizeof path, "r%d", i);
         ok(heapline_frame_begin(s));
-        if (heapline_region_register(s, path, &r) == 0 && heapline_region_begin(s, r) == 0)
+        if (heapline_region_register(s, path, &r) == 0 &&
+            heapline_region_begin(s, r) == 0)
             ok(heapline_region_end(s, r));
         int e = heapline_frame_end(s);
         ck_assert(e == 0 || e == HEAPLINE_EDROPPED);
@@ -549,7 +552,8 @@ static int child_sees_nothing(heapline_session *s)
 {
     heapline_session *own;
     if (heapline_frame_begin(s) != HEAPLINE_ECLOSED ||
-        heapline_frame_end(s) != HEAPLINE_ECLOSED || heapline_session_end(s) != HEAPLINE_ECLOSED)
+        heapline_frame_end(s) != HEAPLINE_ECLOSED ||
+        heapline_session_end(s) != HEAPLINE_ECLOSED)
         return 1;
     if (heapline_session_begin(&own, three, 3) || heapline_frame_begin(own) ||
         heapline_region_push(own, "child") || heapline_frame_end(own) ||
@@ -612,11 +616,11 @@ START_TEST(errno_stays_as_it_was)
     struct heapline_stats stats;
     unsetenv("HEAPLINE_SOCKET");
     setenv("HEAPLINE_SOCKET", in_folder("nobody"), 1);
-#define kept(call)                                                                        \
-    do {                                                                                  \
-        errno = 4711;                                                                     \
-        (void)(call);                                                                     \
-        ck_assert_int_eq(errno, 4711);                                                    \
+#define kept(call)                                                                       \
+    do {                                                                                 \
+        errno = 4711;                                                                    \
+        (void)(call);                                                                    \
+        ck_assert_int_eq(errno, 4711);                                                   \
     } while (0)
     kept(heapline_session_begin(&s, three, 3));
     kept(heapline_set_app_version(s, "1"));

@@ -3,8 +3,8 @@
  * A blocking connection to a collector, for the tools: whole messages out and
  * in, every wait bounded.  (The agents have their own, which never block.)
  */
-#ifndef HL_LINK_H
-#define HL_LINK_H
+#ifndef HL_WIRE_LINK_H
+#define HL_WIRE_LINK_H
 
 #include "buf.h"
 #include "err.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tool's connection to a collector; see link.h.
+ * A tool's connection to a collector; see wire_link.h.
  */
-#include "link.h"
+#include "wire_link.h"
 
 #include <errno.h>
 #include <fcntl.h>

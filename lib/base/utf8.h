@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Text that must be UTF-8, whatever bytes a program or a user gave.
+ */
+#ifndef HL_UTF8_H
+#define HL_UTF8_H
+
+#include "buf.h"
+
+/* Append s to b; bytes that are no UTF-8 become U+FFFD.  A NUL byte is put
+ * behind the text, not counted.  0 or -1 (no memory). */
+int hl_utf8_clean(struct hl_buf *b, const char *s);
+
+#endif
