@@ -178,6 +178,12 @@ static const struct hl_conf_key keys[] = {
     {"admin_group", set_group, AT(admin_group)},
 };
 
+int hl_settings_parse(struct hl_settings *s, const char *name, const char *text, size_t n,
+                      struct hl_err *e)
+{
+    return hl_conf_parse(name, text, n, keys, sizeof keys / sizeof *keys, s, e);
+}
+
 int hl_settings_load(struct hl_settings *s, const char *path, int missing_ok, struct hl_err *e)
 {
     int r = hl_conf_load(path, keys, sizeof keys / sizeof *keys, s, e);

@@ -39,6 +39,9 @@ void hl_settings_init(struct hl_settings *s);
 /* Read a file over the defaults.  missing_ok: no file is no error. */
 int hl_settings_load(struct hl_settings *s, const char *path, int missing_ok,
                      struct hl_err *e);
+/* The same from text; name is for messages. */
+int hl_settings_parse(struct hl_settings *s, const char *name, const char *text, size_t n,
+                      struct hl_err *e);
 /* The first key that differs and cannot change while the daemon runs, or NULL. */
 const char *hl_settings_needs_restart(const struct hl_settings *old,
                                       const struct hl_settings *fresh);

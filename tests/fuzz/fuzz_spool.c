@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Any bytes as a spool file: opened, cut, read, appended to, opened again.
+ */
+#include "fuzz.h"
+#include "seeds.h"
+#include "spool.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int root = -1;
+static char name[32];
+
+static void make_room(void)
+{
+    if (root >= 0)
+        return;
+    const char *folder = getenv("TMPDIR");
+    root = open(folder ? folder : "/tmp", O_RDONLY | O_DIRECTORY);
+    if (root < 0)
+        abort();
+    snprintf(name, sizeof name, "hl-fuzz.%ld", (long)getpid());
+}
+
+static void read_all(struct hl_spool *s)
+{
+    uint8_t buf[97];
+    size_t got = 1;
+    for (uint64_t at = 0; got && !hl_spool_read(s, at, buf, sizeof buf, &got); at += got)
+        if (at + got > s->stream_bytes)
+            abort();
+    got = 1;
+    for (uint64_t at = 0; got && !hl_spool_read_catalogs(s, at, buf, sizeof buf, &got);
+         at += got)
+        if (at + got > s->catalog_bytes)
+            abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    struct hl_spool_pool pool;
+    struct hl_spool s;
+    struct hl_err e = {0};
+    uint8_t row[512];
+    make_room();
+    hl_spool_pool_init(&pool, root, 4);
+    int fd = openat(root, name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (fd < 0 || (n && write(fd, data, n) != (ssize_t)n))
+        abort();
+    close(fd);
+    if (hl_spool_open(&s, &pool, name, NULL, NULL, &e) == 0) {
+        read_all(&s);
+        uint64_t size = s.size, stream = s.stream_bytes;
+        size_t k = seed_message(3, row, sizeof row);
+        if (hl_spool_append(&s, row, k))
+            abort();
+        hl_spool_fini(&s);
+        if (hl_spool_open(&s, &pool, name, NULL, NULL, &e) || s.size != size + k ||
+            s.stream_bytes != stream + k || s.cut_bytes)
+            abort();
+        hl_spool_fini(&s);
+    }
+    unlinkat(root, name, 0);
+    return 0;
+}
+
+/* Seed i: the first i + 1 messages that may lie in a spool. */
+size_t fuzz_seed(unsigned i, uint8_t *out, size_t cap)
+{
+    size_t n = 0;
+    if (i >= 7)
+        return 0;
+    for (unsigned k = 0; k <= i; k++)
+        n += seed_message(k, out + n, cap - n);
+    return n;
+}
