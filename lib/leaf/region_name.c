@@ -25,6 +25,46 @@ static const struct {
     {"n_frames", 8, 1, "begins with \"n_frames\", which the export format uses"},
 };
 
+/* Length of a sequence, by its first byte; 0 when none begins with it. */
+static size_t length_by_lead(unsigned char c)
+{
+    if (c < 0x80)
+        return 1;
+    if (c >= 0xc2 && c < 0xe0)
+        return 2;
+    if ((c & 0xf0) == 0xe0)
+        return 3;
+    return c >= 0xf0 && c < 0xf5 ? 4 : 0;
+}
+
+size_t hl_utf8_sequence(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    size_t n = length_by_lead(*s);
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if (n == 3 && ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f)))
+        return 0;
+    if (n == 4 && ((*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] > 0x8f)))
+        return 0;
+    return n;
+}
+
+int hl_is_utf8(const char *s, size_t len)
+{
+    for (size_t at = 0; at < len;) {
+        char tail[4] = {0}; /* so that a cut sequence is not read beyond len */
+        for (size_t i = 0; i < 4 && at + i < len; i++)
+            tail[i] = s[at + i];
+        size_t n = hl_utf8_sequence(tail);
+        if (!n)
+            return 0;
+        at += n;
+    }
+    return 1;
+}
+
 int hl_has_control(const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++)
@@ -61,6 +101,9 @@ static enum hl_path_kind check(const char *path, size_t len, const char **why)
         return HL_PATH_MALFORMED;
     *why = "has a control character";
     if (hl_has_control(path, len))
+        return HL_PATH_MALFORMED;
+    *why = "is not UTF-8";
+    if (!hl_is_utf8(path, len))
         return HL_PATH_MALFORMED;
     do {
         size_t n = 0;

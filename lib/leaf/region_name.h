@@ -11,7 +11,8 @@
 
 enum hl_path_kind {
     HL_PATH_OK = 0,
-    HL_PATH_MALFORMED = 1, /* empty, too long, an empty segment, a control character */
+    HL_PATH_MALFORMED = 1, /* empty, too long, an empty segment, a control character,
+                            * not UTF-8 */
     HL_PATH_RESERVED = 2   /* a segment that the format uses itself */
 };
 
@@ -24,5 +25,13 @@ const char *hl_path_fault(const char *path, size_t len);
 
 /* Does the text hold a control character (below 32, or 127)? */
 int hl_has_control(const char *s, size_t len);
+
+/* Length of the UTF-8 sequence that the text begins with; 0 when it is none: cut by a
+ * NUL, overlong, a surrogate or beyond U+10FFFF. */
+size_t hl_utf8_sequence(const char *text);
+
+/* Is the text UTF-8?  The exports are, and a name that had to be changed for
+ * them could become that of another region. */
+int hl_is_utf8(const char *s, size_t len);
 
 #endif
