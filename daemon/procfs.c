@@ -4,6 +4,8 @@
  */
 #include "procfs.h"
 
+#include "wire_link.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -48,15 +50,6 @@ static const char *stat_field(const char *text, int n)
     return p ? p + 1 : NULL;
 }
 
-uint64_t hl_procfs_start_ticks(int64_t pid)
-{
-    char text[1024];
-    if (read_proc(pid, "stat", text, sizeof text) <= 0)
-        return 0;
-    const char *p = stat_field(text, 22);
-    return p ? strtoull(p, NULL, 10) : 0;
-}
-
 /* Linux 6.5 gives it with the connection (from 6.16 even of a process that was
  * waited for already); before, the number must serve. */
 static int peer_pidfd(int sock, int64_t pid)
@@ -76,7 +69,7 @@ int hl_procfs_open(int sock, int64_t pid, uint64_t start_ticks)
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     /* While the pidfd shows it alive, its number is nobody else's. */
     struct pollfd p = {fd, POLLIN, 0};
-    uint64_t now = start_ticks ? hl_procfs_start_ticks(pid) : 0;
+    uint64_t now = start_ticks ? hl_start_ticks(pid) : 0;
     if (now && now != start_ticks && poll(&p, 1, 0) == 0) {
         close(fd);
         return -1;

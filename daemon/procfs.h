@@ -16,9 +16,6 @@
  * or -1. */
 int hl_procfs_open(int sock, int64_t pid, uint64_t start_ticks);
 
-/* Field 22 of /proc/PID/stat; 0 unknown. */
-uint64_t hl_procfs_start_ticks(int64_t pid);
-
 /* VmHWM and VmRSS in bytes; outputs stay as they are where unknown. */
 void hl_procfs_memory(int64_t pid, int64_t *vmhwm, int64_t *vmrss);
 
