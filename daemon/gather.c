@@ -27,6 +27,7 @@ struct gather {
     struct gather_options o;
     struct hl_comm *comm;
     struct hl_source source;
+    struct hl_link starter; /* to the collector of --spool, until the source is open */
     struct hl_index index;
     struct hl_plan plan;
     struct hl_sink *sink[MAX_SINKS];
@@ -56,7 +57,7 @@ static int start_spool(struct gather *g, struct hl_err *e)
         return hl_fail_errno(e, "cannot open the spool %s", g->o.spool);
     snprintf(key, sizeof key, "spool-%ld", (long)getpid());
     hl_private_names(&p, key);
-    int bad = hl_private_start(&p, dir, e);
+    int bad = hl_private_start(&p, dir, &g->starter, e);
     free(dir);
     snprintf(sockets, sizeof sockets, "%s", p.socket);
     g->o.sockets = sockets;
@@ -72,7 +73,10 @@ static int open_source(struct gather *g, struct hl_err *e)
     if (here && start_spool(g, e))
         return -1;
     so.sockets = g->o.sockets;
-    return hl_source_open(&g->source, &so, e);
+    int bad = hl_source_open(&g->source, &so, e);
+    if (here)
+        hl_link_close(&g->starter);
+    return bad;
 }
 
 static int serve_piece(void *ctx, const struct hl_piece *piece, uint8_t *out, struct hl_err *e)

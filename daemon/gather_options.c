@@ -123,7 +123,7 @@ static void defaults(struct gather_options *o)
     }
     if (!o->run_id)
         o->run_id = getenv("OPENPFC_PROFILING_RUN_ID");
-    if (!o->run_id)
+    if (!o->run_id || !*o->run_id)
         o->run_id = getenv("SLURM_JOB_ID");
     if (!o->sockets)
         o->sockets = getenv("HEAPLINE_SOCKET");

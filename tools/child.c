@@ -6,8 +6,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,9 +74,27 @@ int child_start(char *const *argv, char *const *envp, pid_t *pid)
     return why;
 }
 
-int child_wait(pid_t pid, struct hl_end *end)
+/* Until the child has ended; without pidfds there is nothing to look at. */
+static void look_meanwhile(pid_t pid, struct child_watch *w)
+{
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    while (pidfd >= 0 && w->fd >= 0) {
+        struct pollfd p[2] = {{pidfd, POLLIN, 0}, {w->fd, 0, 0}};
+        if (poll(p, 2, -1) < 0 && errno != EINTR)
+            break;
+        if (p[0].revents)
+            break;
+        if (p[1].revents)
+            w->fd = w->gone(w->ctx);
+    }
+    if (pidfd >= 0)
+        close(pidfd);
+}
+
+int child_wait(pid_t pid, struct child_watch *watch, struct hl_end *end)
 {
     siginfo_t si;
+    look_meanwhile(pid, watch);
     memset(&si, 0, sizeof si);
     while (waitid(P_PID, (id_t)pid, &si, WEXITED | WNOWAIT))
         if (errno != EINTR)

@@ -13,8 +13,16 @@
 /* Start it.  0 and *pid, or the errno value of what failed (ENOENT: not found). */
 int child_start(char *const *argv, char *const *envp, pid_t *pid);
 
+/* A descriptor to look at meanwhile: gone(ctx) is called when the other side has
+ * closed it, and gives the next one, or -1. */
+struct child_watch {
+    int fd; /* -1: none */
+    int (*gone)(void *ctx);
+    void *ctx;
+};
+
 /* Wait for its end without reaping it, so that its pid stays its own. */
-int child_wait(pid_t pid, struct hl_end *end);
+int child_wait(pid_t pid, struct child_watch *watch, struct hl_end *end);
 void child_reap(pid_t pid);
 
 /* Exit status as the shell has it: N, or 128 + signal. */

@@ -160,7 +160,9 @@ void collect_tell_command(const struct collect *c, const char *why)
 {
     struct texts argv = {0};
     struct collect later = *c;
-    if (c->spool)
+    if (later.spool && access(later.spool, F_OK))
+        later.spool = NULL;
+    if (later.spool)
         later.sockets = NULL;
     if (collect_command(&later, &argv))
         return;
@@ -168,9 +170,9 @@ void collect_tell_command(const struct collect *c, const char *why)
     for (size_t i = 0; i < argv.n; i++)
         if (strcmp(argv.v[i], "-q"))
             print_quoted(argv.v[i]);
-    if (c->spool) {
+    if (later.spool) {
         fprintf(stderr, " --spool");
-        print_quoted(c->spool);
+        print_quoted(later.spool);
     }
     fprintf(stderr, "\n");
     texts_fini(&argv);

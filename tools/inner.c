@@ -186,7 +186,7 @@ static _Noreturn void gather_when_all_ended(struct inner *n, int go)
         wait_for_others(n);
     struct collect col = collect_of(n);
     col.log = n->log;
-    enum collected how = collect_run(&col);
+    enum collected how = session_mend(&n->s) ? COLLECTED_NOTHING : collect_run(&col);
     _exit(how == COLLECTED_WHOLE ? 0 : how == COLLECTED_INCOMPLETE ? 1 : 2);
 }
 
@@ -313,7 +313,8 @@ static int run_rank(struct inner *n)
                 strerror(why));
         end = (struct hl_end){HL_ENDED_EXIT, why == ENOENT ? RUN_NOT_FOUND : RUN_CANNOT_EXECUTE};
     } else {
-        if (child_wait(pid, &end))
+        struct child_watch watch = {n->s.keeper.fd, session_mend_fd, &n->s};
+        if (child_wait(pid, &watch, &end))
             end = (struct hl_end){HL_ENDED_EXIT, RUN_USAGE};
         session_tell_end(&n->s, pid, &end);
         child_reap(pid);

@@ -84,11 +84,11 @@ static int cannot_execute(struct run *r, int why)
 /* Gather and report; returns whether the outputs are whole. */
 static int finish(struct run *r)
 {
-    const struct session *s = &r->s;
+    struct session *s = &r->s;
     struct collect c = {.o = s->o, .key = s->key, .prefix = s->prefix, .sockets = s->sockets,
                         .spool = s->is_private ? s->private.spool : NULL,
                         .fallback_dir = s->fallback_dir, .hosts = &r->hosts};
-    enum collected how = collect_run(&c);
+    enum collected how = session_mend(s) ? COLLECTED_NOTHING : collect_run(&c);
     if (how == COLLECTED_NOTHING) {
         collect_tell_command(&c, "the outputs were not written; the data are kept, write them with");
         return -1;
@@ -117,7 +117,8 @@ static int outer(const struct run_options *o)
         fini(&r);
         return status;
     }
-    if (child_wait(pid, &end))
+    struct child_watch watch = {r.s.keeper.fd, session_mend_fd, &r.s};
+    if (child_wait(pid, &watch, &end))
         end = (struct hl_end){HL_ENDED_EXIT, RUN_USAGE};
     session_tell_end(&r.s, pid, &end);
     child_reap(pid);

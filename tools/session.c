@@ -30,15 +30,23 @@ void session_new_key(struct session *s)
              (unsigned long long)r);
 }
 
-static int keep(struct session *s, const char *socket, int64_t uid, struct hl_err *e)
+static int be_keeper(struct session *s, struct hl_err *e)
 {
-    if (hl_link_open(&s->keeper, socket, uid, e))
-        return -1;
     if (hl_link_hello(&s->keeper, HL_ROLE_KEEPER, s->key, getpid(), e)) {
         hl_link_close(&s->keeper);
         return -1;
     }
     return 0;
+}
+
+static int keep(struct session *s, const char *socket, struct hl_err *e)
+{
+    return hl_link_open(&s->keeper, socket, -1, e) || be_keeper(s, e) ? -1 : 0;
+}
+
+static int keep_private(struct session *s, struct hl_err *e)
+{
+    return hl_private_start(&s->private, NULL, &s->keeper, e) || be_keeper(s, e) ? -1 : 0;
 }
 
 int session_open(struct session *s, struct hl_err *e)
@@ -53,13 +61,49 @@ int session_open(struct session *s, struct hl_err *e)
         snprintf(s->sockets, sizeof s->sockets, "%s%s", s->private.socket,
                  s->o->private_only ? "" : ":" SYSTEM_SOCKET);
     if (s->o->socket)
-        s->has_collector = keep(s, s->o->socket, -1, e) == 0;
-    else if (!s->o->private_only && keep(s, SYSTEM_SOCKET, -1, NULL) == 0)
+        s->has_collector = keep(s, s->o->socket, e) == 0;
+    else if (!s->o->private_only && keep(s, SYSTEM_SOCKET, NULL) == 0)
         s->has_collector = 1;
-    else if (hl_private_start(&s->private, NULL, e) == 0 &&
-             keep(s, s->private.socket, (int64_t)geteuid(), e) == 0)
+    else if (keep_private(s, e) == 0)
         s->has_collector = s->is_private = 1;
     return s->has_collector ? 0 : -1;
+}
+
+enum { MENDS_MAX = 5 };
+
+static int answers(struct session *s)
+{
+    struct hl_state st;
+    return s->keeper.fd >= 0 && hl_link_state(&s->keeper, &st, NULL) == 0;
+}
+
+int session_mend(struct session *s)
+{
+    struct hl_err e = {0};
+    if (!s->is_private || answers(s))
+        return 0;
+    hl_link_close(&s->keeper);
+    if (s->n_mended++ >= MENDS_MAX) {
+        fprintf(stderr, "heapline-run: the private collector ended %d times; see %s\n",
+                MENDS_MAX + 1, s->private.log);
+        return -1;
+    }
+    if (keep_private(s, &e)) {
+        fprintf(stderr, "heapline-run: the private collector ended and cannot be started again: %s\n",
+                e.text);
+        return -1;
+    }
+    if (!s->o->quiet)
+        fprintf(stderr, "heapline-run: the private collector ended; it was started again\n");
+    return 0;
+}
+
+int session_mend_fd(void *session)
+{
+    struct session *s = session;
+    if (session_mend(s) || !s->is_private)
+        hl_link_close(&s->keeper);
+    return s->keeper.fd;
 }
 
 int session_variables(const struct session *s, struct texts *vars, struct hl_err *e)

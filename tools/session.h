@@ -21,6 +21,7 @@ struct session {
     char sockets[512];  /* HEAPLINE_SOCKET of the agents */
     const char *fallback_dir;
     struct hl_link keeper;
+    int n_mended;
     char prefix[4096];
 };
 
@@ -30,6 +31,12 @@ void session_new_key(struct session *s);
 /* Find or start the collector and connect as a keeper.  -1: told on stderr; the
  * run can go on without, its data then go to fallback files. */
 int session_open(struct session *s, struct hl_err *e);
+
+/* Is the collector still there?  A private one that died is started again on its
+ * spool and met again: agents reconnect and resend.  0, or -1 told on stderr. */
+int session_mend(struct session *s);
+/* The same as a callback of child_wait: the keeper's descriptor, or -1. */
+int session_mend_fd(void *session);
 
 /* Variables that the ranks need. 0 or -1 (an agent is missing: *e). */
 int session_variables(const struct session *s, struct texts *vars, struct hl_err *e);

@@ -81,7 +81,8 @@ int hl_outputs_check(const char *prefix, struct hl_err *e)
     char name[4096];
     const char *slash = strrchr(prefix, '/');
     struct stat st;
-    if (!*prefix || (slash && !slash[1]))
+    const char *last = slash ? slash + 1 : prefix;
+    if (!*last || !strcmp(last, ".") || !strcmp(last, ".."))
         return hl_fail(e, EINVAL, "the output prefix '%s' has no file name", prefix);
     int n = snprintf(name, sizeof name, "%s.XXXXXX", prefix);
     if (n < 0 || (size_t)n >= sizeof name)

@@ -69,15 +69,13 @@ static void last_line(const char *name, char *out, size_t cap)
 }
 
 /* Wait until the socket answers; pid: the collector we started, or 0. */
-static int wait_ready(const struct hl_private *p, pid_t pid, struct hl_err *e)
+static int wait_ready(const struct hl_private *p, pid_t pid, struct hl_link *link,
+                      struct hl_err *e)
 {
     for (int ms = 0; ms < START_MS; ms += STEP_MS) {
-        struct hl_link l;
         int status;
-        if (hl_link_open(&l, p->socket, (int64_t)geteuid(), NULL) == 0) {
-            hl_link_close(&l);
+        if (hl_link_open(link, p->socket, (int64_t)geteuid(), NULL) == 0)
             return 0;
-        }
         if (pid && waitpid(pid, &status, WNOHANG) == pid) {
             char why[256];
             last_line(p->log, why, sizeof why);
@@ -88,7 +86,8 @@ static int wait_ready(const struct hl_private *p, pid_t pid, struct hl_err *e)
     return hl_fail(e, ETIMEDOUT, "the private collector at %s did not start", p->socket);
 }
 
-static int start(const struct hl_private *p, const char *spool, int lock, struct hl_err *e)
+static int start(const struct hl_private *p, const char *spool, int lock,
+                 struct hl_link *link, struct hl_err *e)
 {
     char program[4096];
     if (hl_find_program("heaplined", program, sizeof program, e))
@@ -102,11 +101,13 @@ static int start(const struct hl_private *p, const char *spool, int lock, struct
     if (log >= 0)
         close(log);
     return pid < 0 ? hl_fail_errno(e, "cannot start a private collector")
-                   : wait_ready(p, pid, e);
+                   : wait_ready(p, pid, link, e);
 }
 
-int hl_private_start(struct hl_private *p, const char *spool, struct hl_err *e)
+int hl_private_start(struct hl_private *p, const char *spool, struct hl_link *link,
+                     struct hl_err *e)
 {
+    link->fd = -1;
     int dir = make_folder(p, e);
     if (dir < 0)
         return -1;
@@ -114,8 +115,10 @@ int hl_private_start(struct hl_private *p, const char *spool, struct hl_err *e)
     close(dir);
     if (lock < 0)
         return hl_fail_errno(e, "cannot open %s/lock", p->dir);
-    int bad = flock(lock, LOCK_EX | LOCK_NB) == 0 ? start(p, spool ? spool : p->spool, lock, e)
-                                                  : wait_ready(p, 0, e);
+    int bad = flock(lock, LOCK_EX | LOCK_NB) == 0 ? start(p, spool ? spool : p->spool, lock, link, e)
+                                                  : wait_ready(p, 0, link, e);
     close(lock);
+    if (bad && access(p->spool, F_OK)) /* nothing was kept: leave no trace */
+        hl_path_remove_tree(p->dir);
     return bad;
 }

@@ -10,6 +10,7 @@
 
 #include "err.h"
 #include "ident.h"
+#include "wire_link.h"
 
 #include <sys/types.h>
 
@@ -24,7 +25,10 @@ struct hl_private {
 void hl_private_names(struct hl_private *p, const char *key);
 
 /* Make the folder and have a collector answer at p->socket.  spool: NULL for
- * p->spool, or an existing spool of the caller's own.  0 or -1. */
-int hl_private_start(struct hl_private *p, const char *spool, struct hl_err *e);
+ * p->spool, or an existing spool of the caller's own.  *link is connected, so that
+ * the collector, which nobody else may need yet, does not end; the caller says
+ * hello on it, or closes it when something else is connected.  0 or -1. */
+int hl_private_start(struct hl_private *p, const char *spool, struct hl_link *link,
+                     struct hl_err *e);
 
 #endif

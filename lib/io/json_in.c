@@ -36,6 +36,19 @@ static struct json_object *field(struct json_object *o, const char *name, enum j
     return v;
 }
 
+/* Anything but white space in the rest? */
+static int trailing(FILE *f, const char *rest, size_t n)
+{
+    int c;
+    for (size_t i = 0; i < n; i++)
+        if (!strchr(" \t\r\n", rest[i]) || !rest[i])
+            return 1;
+    while ((c = getc(f)) != EOF)
+        if (!c || !strchr(" \t\r\n", c))
+            return 1;
+    return 0;
+}
+
 static struct json_object *parse(const char *name, struct hl_err *e)
 {
     FILE *f = fopen(name, "rbe");
@@ -43,7 +56,7 @@ static struct json_object *parse(const char *name, struct hl_err *e)
     char *piece = malloc(READ_BYTES);
     struct json_object *root = NULL;
     enum json_tokener_error why = json_tokener_continue;
-    size_t n;
+    size_t n = 0;
     if (!f || !t || !piece) {
         hl_fail_errno(e, "cannot read %s", name);
         goto out;
@@ -52,7 +65,10 @@ static struct json_object *parse(const char *name, struct hl_err *e)
         root = json_tokener_parse_ex(t, piece, (int)n);
         why = json_tokener_get_error(t);
     }
-    if (ferror(f))
+    if (why == json_tokener_success && trailing(f, piece + json_tokener_get_parse_end(t),
+                                                n - json_tokener_get_parse_end(t)))
+        hl_fail(e, HL_ERR_FORMAT, "%s: not valid JSON: there is more behind its end", name);
+    else if (ferror(f))
         hl_fail_errno(e, "cannot read %s", name);
     else if (why != json_tokener_success)
         hl_fail(e, HL_ERR_FORMAT, "%s: not valid JSON: %s", name,
@@ -193,6 +209,8 @@ static int take_frame(struct json_in *j, struct json_object *frame, struct hl_er
     if (!json_object_is_type(frame, json_type_object))
         return bad_file(j, e, "a frame is not an object");
     regions = field(frame, "regions", json_type_object);
+    if (!regions && json_object_object_get_ex(frame, "regions", NULL))
+        return bad_file(j, e, "a frame's regions are not an object");
     if (take_scalars(j, frame, e) || (regions && take_children(j, "", regions, e)))
         return -1;
     return 0;
@@ -234,16 +252,30 @@ static int read_rank(struct json_in *j, struct json_object *r, uint64_t i, struc
     return end_rank(j, e);
 }
 
+/* A number of the root that must be what the content adds up to. */
+static int check_count(struct json_in *j, const char *name, uint64_t want, struct hl_err *e)
+{
+    struct json_object *v = field(j->root, name, json_type_int);
+    if (v && json_object_get_int64(v) != (int64_t)want)
+        return hl_fail(e, HL_ERR_FORMAT, "%s: %s says %s, but there are %llu", j->name, name,
+                       json_object_to_json_string(v), (unsigned long long)want);
+    return 0;
+}
+
 static int read_hierarchical(struct json_in *j, struct json_object *ranks, struct hl_err *e)
 {
+    uint64_t frames = 0;
+    if (check_count(j, "n_mpi_ranks", json_object_array_length(ranks), e))
+        return -1;
     for (size_t i = 0; i < json_object_array_length(ranks); i++) {
         struct json_object *r = json_object_array_get_idx(ranks, i);
         if (!json_object_is_type(r, json_type_object))
             return bad_file(j, e, "an entry of ranks is not an object");
         if (read_rank(j, r, i, e))
             return -1;
+        frames += json_object_array_length(field(r, "frames", json_type_array));
     }
-    return 0;
+    return check_count(j, "total_frames", frames, e);
 }
 
 /* ---- the flat layout ---- */

@@ -8,7 +8,8 @@
  * environment.  DIE-RANK kills itself when DIE-FRAME frames are committed: HOW
  * is "kill", "abort", "_exit" or "exit".  What heapline_get_stats said last, at
  * the very end, goes to STATS-PREFIX and the rank: "allocs frees live peak".
- * DIE-RANK -1 and FRAMES 0 are fine; HOW "none" never dies.
+ * DIE-RANK -1 and FRAMES 0 are fine; HOW "none" never dies, nor does "slow", which
+ * takes 20 ms a frame and notes its stats before the session's end.
  */
 #include <heapline.h>
 
@@ -82,7 +83,11 @@ int main(int argc, char **argv)
             return 95;
         if (rank == die_rank && i + 1 == die_frame)
             die(argv[4]);
+        if (!strcmp(argv[4], "slow"))
+            usleep(20000);
     }
+    if (!strcmp(argv[4], "slow"))
+        note_stats();
     heapline_session_end(s);
     return 0;
 }

@@ -252,7 +252,7 @@ START_TEST(numbers_come_back_bit_for_bit)
         9007199254740993.0, 999999999999999.0, -2.5e-07};
     char text[HL_NUMBER_MAX + 1];
     uint64_t r = 88172645463325252u;
-    for (size_t i = 0; i < 200000; i++) {
+    for (size_t i = 0; i < 50000; i++) {
         double v, back;
         r ^= r << 13;
         r ^= r >> 7;
@@ -290,6 +290,7 @@ int main(void)
 {
     Suite *s = suite_create("model");
     TCase *t = tcase_create("model");
+    tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, a_stream_may_come_in_any_pieces);
     tcase_add_test(t, rows_that_came_before_are_left_out);
