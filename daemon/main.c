@@ -413,6 +413,7 @@ int main(int argc, char **argv)
     d.configured = d.set;
     umask(0077);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a limit on files is an error like a full disk */
     hl_log_init(&d.log);
     start_log(&d, &o);
     status = run(&d);

@@ -30,7 +30,8 @@ static int retry_process(struct hl_process *p)
                 hl_peer_resume(p->peer[1]);
         }
     }
-    return p->record_unsaved && hl_death_save(p);
+    /* What came meanwhile may have been held again. */
+    return hl_buf_left(&p->pending) != 0 || (p->record_unsaved && hl_death_save(p));
 }
 
 void hl_store_on_retry(void *daemon)

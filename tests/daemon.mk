@@ -5,7 +5,8 @@ fake_client_LDADD = libhl-base.la
 
 daemon_tests = tests/system/daemon-deaths.test tests/system/daemon-hostile.test \
   tests/system/daemon-private.test tests/system/daemon-restart.test \
-  tests/system/daemon-service.test tests/system/daemon-users.test
+  tests/system/daemon-service.test tests/system/daemon-space.test \
+  tests/system/daemon-users.test
 TESTS += $(daemon_tests)
 EXTRA_DIST += $(daemon_tests) tests/support/collector.sh
 
