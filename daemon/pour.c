@@ -30,7 +30,8 @@ struct state {
     uint8_t *own;                  /* piece of this node */
 
     struct hl_stream stream;
-    size_t *map, mapped_metrics, mapped_paths;
+    size_t *map;
+    uint64_t mapped; /* the catalog that map is for */
     double *batch;
     size_t stride, n_batch, batch_cap;
 };
@@ -52,17 +53,14 @@ static int flush(struct state *s, struct hl_err *e)
     return n ? to_sinks(s, s->batch, n, e) : 0;
 }
 
-/* The catalog grows, and starts anew behind a border: map again when its sizes
- * have changed. */
+/* A new catalog is mapped when its first row comes. */
 static int remap(struct state *s, const struct hl_stream *st, struct hl_err *e)
 {
-    if (s->map && s->mapped_metrics == st->catalog.metrics.n &&
-        s->mapped_paths == st->catalog.paths.n)
+    if (s->map && s->mapped == st->n_catalogs)
         return 0;
     free(s->map);
     s->map = hl_catalog_map(&st->catalog, s->p->run->catalog);
-    s->mapped_metrics = st->catalog.metrics.n;
-    s->mapped_paths = st->catalog.paths.n;
+    s->mapped = st->n_catalogs;
     return s->map ? 0 : hl_fail(e, HL_ERR_FORMAT, "a stream has names that its index lacks");
 }
 

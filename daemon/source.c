@@ -79,8 +79,7 @@ static int same_names(const struct hl_names *a, const struct hl_names *b)
     return 1;
 }
 
-int hl_source_keep_catalog(struct hl_source *s, struct hl_catalog *c, size_t *idx,
-                           struct hl_err *e)
+static int keep_catalog(struct hl_source *s, struct hl_catalog *c, size_t *idx, struct hl_err *e)
 {
     for (size_t i = 0; i < s->n_catalogs; i++)
         if (same_names(&s->catalog[i].metrics, &c->metrics) &&
@@ -97,6 +96,16 @@ int hl_source_keep_catalog(struct hl_source *s, struct hl_catalog *c, size_t *id
     memset(c, 0, sizeof *c);
     *idx = s->n_catalogs++;
     return 0;
+}
+
+int hl_source_keep_names(struct hl_source *s, struct hl_stream *st, size_t *idx,
+                         struct hl_err *e)
+{
+    struct hl_catalog c = {0};
+    int bad = hl_stream_take_names(st, &c) ? hl_fail(e, ENOMEM, "no memory left")
+                                           : keep_catalog(s, &c, idx, e);
+    hl_catalog_fini(&c);
+    return bad;
 }
 
 /* ---- the collector ---- */
@@ -160,7 +169,7 @@ static int pull_catalogs(struct hl_source *s, struct hl_unit *u, struct hl_err *
         at += bad ? 0 : got;
     }
     if (!bad)
-        bad = hl_source_keep_catalog(s, &st.catalog, &u->catalog, e);
+        bad = hl_source_keep_names(s, &st, &u->catalog, e);
     free(piece);
     hl_stream_fini(&st);
     return bad ? -1 : 0;
@@ -188,7 +197,7 @@ int hl_source_open(struct hl_source *s, const struct hl_source_options *o, struc
     memset(s, 0, sizeof *s);
     s->link.fd = -1;
     gethostname(s->host, HL_HOST_MAX);
-    if (hl_source_keep_catalog(s, &none, &idx, e))
+    if (keep_catalog(s, &none, &idx, e))
         return -1;
     int r = connect_to(s, o, e);
     if (r < 0 || (r == 0 && ask_index(s, o->wait_ms, e)))

@@ -9,6 +9,7 @@
 #define HL_SOURCE_H
 
 #include "catalog.h"
+#include "stream.h"
 #include "err.h"
 #include "wire_link.h"
 #include "messages.h"
@@ -69,9 +70,9 @@ struct hl_unit *hl_source_add(struct hl_source *s, const struct hl_proc *p, stru
 int hl_unit_set(struct hl_unit *u, const struct hl_proc *p, struct hl_err *e);
 int hl_source_note(struct hl_source *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Keep a catalog that a stream ended with; takes over its names. */
-int hl_source_keep_catalog(struct hl_source *s, struct hl_catalog *c, size_t *idx,
-                           struct hl_err *e);
+/* Keep the names of a stream that was read to its end. */
+int hl_source_keep_names(struct hl_source *s, struct hl_stream *st, size_t *idx,
+                         struct hl_err *e);
 int hl_source_scan_files(struct hl_source *s, const struct hl_source_options *o,
                          struct hl_err *e);
 

@@ -129,7 +129,7 @@ static int add_rows_file(struct hl_source *s, int fd, const char *name,
     /* Rank 0 unites names: the file's catalog holds all that the collector's
      * did, as a sender repeats its whole catalog there. */
     if (!bad)
-        bad = hl_source_keep_catalog(s, &st.catalog, &u->catalog, e);
+        bad = hl_source_keep_names(s, &st, &u->catalog, e);
     hl_stream_fini(&st);
     return bad ? -1 : 0;
 }

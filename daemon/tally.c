@@ -35,7 +35,7 @@ static int room(struct hl_tally *t)
     return 0;
 }
 
-/* Ids only grow, so the array is sorted. */
+/* Ids grow along a chain, so the array is sorted. */
 static const struct hl_tally_level *find(const struct hl_tally *t, uint32_t id)
 {
     size_t lo = 0, hi = t->n_levels;
@@ -57,17 +57,20 @@ static int take_catalog(struct hl_tally *t, const uint8_t *body, size_t n, const
     if (code)
         return say(why, hl_wire_strerror(code));
     /* Ids may be left out: of catalogs that were dropped with their row. */
-    if (t->n_levels && m.id <= t->level[t->n_levels - 1].id)
+    if (m.id <= t->last_catalog)
         return say(why, "a catalog's number is not a new one");
     const struct hl_tally_level *base = m.base ? find(t, m.base) : &none;
     if (!base)
         return say(why, "a catalog builds on one that has not come");
     if (m.first_metric != base->n_metrics || m.first_path != base->n_paths)
         return say(why, "a catalog does not begin where its base ends");
-    if (t->n_levels >= HL_TALLY_CATALOGS_MAX)
+    size_t kept = m.base ? (size_t)(base - t->level) + 1 : 0;
+    if (kept >= HL_TALLY_CATALOGS_MAX)
         return say(why, "a process may have at most 32768 catalogs");
     if (room(t))
         return say(why, "the collector has no memory left");
+    t->n_levels = kept; /* what came after the base is replaced */
+    t->last_catalog = m.id;
     t->level[t->n_levels++] = (struct hl_tally_level){m.id, m.first_metric + m.n_metrics,
                                                       m.first_path + m.n_paths};
     t->in_part = 0;

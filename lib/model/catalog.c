@@ -98,6 +98,16 @@ int hl_names_add(struct hl_names *l, const char *name, size_t len, size_t *idx)
     return 0;
 }
 
+int hl_names_cut(struct hl_names *l, size_t n)
+{
+    if (n >= l->n)
+        return 0;
+    for (size_t i = n; i < l->n; i++)
+        free(l->name[i]);
+    l->n = n;
+    return rehash(l, l->n_slots);
+}
+
 int hl_catalog_apply(struct hl_catalog *c, const struct hl_catalog_msg *m, struct hl_err *e)
 {
     struct hl_reader r = hl_reader_on(m->names, m->names_bytes);

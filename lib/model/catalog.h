@@ -33,6 +33,8 @@ void hl_catalog_fini(struct hl_catalog *c);
 int hl_names_add(struct hl_names *l, const char *name, size_t len, size_t *idx);
 /* Index of a name, or SIZE_MAX. */
 size_t hl_names_find(const struct hl_names *l, const char *name, size_t len);
+/* Keep the first n names only.  0 or -1 (no memory). */
+int hl_names_cut(struct hl_names *l, size_t n);
 
 static inline size_t hl_catalog_stride(const struct hl_catalog *c)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void restart_catalogs(struct hl_stream *s)
+static void drop_chain(struct hl_stream *s)
 {
     hl_catalog_fini(&s->catalog);
     free(s->level);
@@ -19,24 +19,55 @@ static void restart_catalogs(struct hl_stream *s)
 
 void hl_stream_fini(struct hl_stream *s)
 {
-    restart_catalogs(s);
+    drop_chain(s);
+    hl_catalog_fini(&s->past);
     hl_buf_fini(&s->pending);
     free(s->row);
     memset(s, 0, sizeof *s);
 }
 
-/* A catalog adds to the one before it, or begins anew with base 0.  Numbers may
- * be left out: of catalogs that were dropped with their row. */
+int hl_stream_take_names(struct hl_stream *s, struct hl_catalog *out)
+{
+    /* The usual stream is one chain: its order stays as it is. */
+    int bad = s->past.metrics.n + s->past.paths.n && hl_catalog_unite(&s->catalog, &s->past);
+    *out = s->catalog;
+    memset(&s->catalog, 0, sizeof s->catalog);
+    drop_chain(s);
+    return bad;
+}
+
+/* Go back to the first n levels.  Rows may have used the names that go, so
+ * they are remembered. */
+static int cut_chain(struct hl_stream *s, size_t n, struct hl_err *e)
+{
+    const struct hl_stream_level none = {0}, *l = n ? &s->level[n - 1] : &none;
+    if (n == s->n_levels)
+        return 0;
+    if (hl_catalog_unite(&s->past, &s->catalog) ||
+        hl_names_cut(&s->catalog.metrics, l->n_metrics) ||
+        hl_names_cut(&s->catalog.paths, l->n_paths))
+        return hl_fail(e, ENOMEM, "no memory left");
+    s->n_levels = n;
+    s->in_part = 0;
+    return 0;
+}
+
+/* A catalog adds to an earlier one, its base, and replaces those that came
+ * after it (they were dropped with their row, or given up with it). */
 static int take_catalog(struct hl_stream *s, const uint8_t *body, size_t n, struct hl_err *e)
 {
     struct hl_catalog_msg m;
     int code = hl_decode_catalog(body, n, &m);
     if (code)
         return hl_fail(e, HL_ERR_FORMAT, "catalog: %s", hl_wire_strerror(code));
-    if (m.base == 0)
-        restart_catalogs(s);
-    if (m.base && (!s->n_levels || s->level[s->n_levels - 1].id != m.base))
-        return hl_fail(e, HL_ERR_FORMAT, "catalog %u does not follow its base %u", m.id, m.base);
+    size_t base = s->n_levels;
+    while (base && s->level[base - 1].id > m.base)
+        base--;
+    if (m.base && (!base || s->level[base - 1].id != m.base))
+        return hl_fail(e, HL_ERR_FORMAT, "catalog %u builds on %u, which has not come", m.id,
+                       m.base);
+    if (cut_chain(s, base, e))
+        return -1;
     struct hl_stream_level *p = realloc(s->level, (s->n_levels + 1) * sizeof *p);
     if (!p)
         return hl_fail(e, ENOMEM, "no memory left");
@@ -45,6 +76,7 @@ static int take_catalog(struct hl_stream *s, const uint8_t *body, size_t n, stru
         return -1;
     s->level[s->n_levels++] =
         (struct hl_stream_level){m.id, s->catalog.metrics.n, s->catalog.paths.n};
+    s->n_catalogs++;
     s->in_part = 0;
     return 0;
 }
@@ -145,7 +177,7 @@ static int take_message(struct hl_stream *s, unsigned type, const uint8_t *body,
     switch (type) {
     case HL_MSG_CATALOG: return take_catalog(s, body, n, e);
     case HL_MSG_ROWS: return take_rows(s, body, n, fn, ctx, e);
-    case HL_MSG_HELLO: restart_catalogs(s); return 0;
+    case HL_MSG_HELLO: return cut_chain(s, 0, e);
     case HL_MSG_BYE:
         if (hl_decode_bye(body, n, &bye) == 0 && bye.n_dropped > s->n_dropped)
             s->n_dropped = bye.n_dropped;

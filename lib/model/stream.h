@@ -21,6 +21,8 @@ struct hl_stream_level {
 struct hl_stream {
     struct hl_buf pending;     /* an incomplete message */
     struct hl_catalog catalog; /* of the chain that is under way */
+    struct hl_catalog past;    /* names of chains that were left, parents added */
+    uint64_t n_catalogs;       /* CATALOG messages taken: tells a change of `catalog` */
     struct hl_stream_level *level; /* by id: names that a catalog has */
     size_t n_levels;
     uint64_t next_row;   /* rows below it were delivered */
@@ -41,6 +43,10 @@ typedef int hl_row_fn(void *ctx, const struct hl_stream *s, const double *cells,
 
 /* A zeroed structure is a fresh decoder. */
 void hl_stream_fini(struct hl_stream *s);
+
+/* Take out all names that came, parents added where a chain was left.  Leaves
+ * the stream without catalogs.  0 or -1 (no memory). */
+int hl_stream_take_names(struct hl_stream *s, struct hl_catalog *out);
 
 /* Feed n bytes.  fn may be NULL (rows are only counted).  0, or -1 at the first
  * byte that is not sound: used_bytes says how far the stream is good. */

@@ -96,6 +96,7 @@ START_TEST(catalogs_build_on_each_other)
     ck_assert_int_eq(catalog(5, 1, 1, 1, 1, 0), 0); /* 3 and 4 were dropped with rows */
     ck_assert_int_eq(rows(4, 2, 0, 4), -1);
     ck_assert_int_eq(rows(5, 2, 0, 4), 0);
+    ck_assert_int_eq(rows(2, 3, 0, 7), -1); /* replaced */
     ck_assert_int_eq(catalog(7, 4, 2, 1, 1, 0), -1); /* base that never came */
     ck_assert_int_eq(catalog(7, 0, 0, 0, 1, 0), 0);  /* from the start */
     ck_assert_int_eq(rows(7, 3, 0, 1), 0);
@@ -147,7 +148,9 @@ START_TEST(the_number_of_catalogs_is_bounded)
 {
     for (uint32_t i = 1; i <= HL_TALLY_CATALOGS_MAX; i++)
         ck_assert_int_eq(catalog(i, i - 1, 0, 0, 0, 0), 0);
-    ck_assert_int_eq(catalog(HL_TALLY_CATALOGS_MAX + 1, 1, 0, 0, 0, 0), -1);
+    ck_assert_int_eq(catalog(HL_TALLY_CATALOGS_MAX + 1, HL_TALLY_CATALOGS_MAX, 0, 0, 0, 0),
+                     -1);
+    ck_assert_int_eq(catalog(HL_TALLY_CATALOGS_MAX + 1, 1, 0, 0, 0, 0), 0);
 }
 END_TEST
 

@@ -156,6 +156,42 @@ START_TEST(damage_ends_a_stream_at_the_last_sound_byte)
 }
 END_TEST
 
+START_TEST(a_catalog_replaces_those_after_its_base)
+{
+    const double a[] = {1, 2, 3}, b[] = {4, 5, 6, 7, 8};
+    struct hl_catalog all = {0};
+    catalog(1, 0, 0, 0, "m", "x");
+    rows(1, 0, 0, a, 3);
+    catalog(2, 1, 1, 1, NULL, "gone");
+    rows(2, 1, 0, b, 2); /* its row was given up */
+    catalog(3, 1, 1, 1, NULL, "y");
+    rows(3, 1, 0, b, 5);
+    catalog(4, 1, 1, 1, "n", "y/z"); /* a sibling of the same size may follow */
+    ck_assert_int_eq(feed(bytes.n), 0);
+    ck_assert_uint_eq(stream.n_rows, 2);
+    ck_assert(n_got == 8 && got[3] == 4 && got[7] == 8);
+    ck_assert_uint_eq(stream.catalog.paths.n, 2);
+    ck_assert_str_eq(stream.catalog.paths.name[1], "y/z");
+    ck_assert(hl_names_find(&stream.catalog.paths, "y", 1) == SIZE_MAX);
+    ck_assert_int_eq(hl_stream_take_names(&stream, &all), 0);
+    ck_assert_uint_eq(all.metrics.n, 2);
+    ck_assert_uint_eq(all.paths.n, 4); /* x, y/z, gone, y */
+    hl_catalog_fini(&all);
+}
+END_TEST
+
+START_TEST(rows_of_replaced_catalogs_are_refused)
+{
+    const double a[] = {1, 2, 3, 4, 5};
+    catalog(1, 0, 0, 0, "m", "x");
+    catalog(2, 1, 1, 1, NULL, "gone");
+    catalog(3, 1, 1, 1, NULL, "y");
+    rows(2, 0, 0, a, 5);
+    ck_assert_int_eq(feed(bytes.n), -1);
+    ck_assert_uint_eq(stream.n_rows, 0);
+}
+END_TEST
+
 START_TEST(rows_of_unknown_catalogs_are_refused)
 {
     const double a[] = {1, 2, 3};
@@ -295,6 +331,8 @@ int main(void)
     tcase_add_test(t, a_stream_may_come_in_any_pieces);
     tcase_add_test(t, rows_that_came_before_are_left_out);
     tcase_add_test(t, a_row_in_parts_is_one_row);
+    tcase_add_test(t, a_catalog_replaces_those_after_its_base);
+    tcase_add_test(t, rows_of_replaced_catalogs_are_refused);
     tcase_add_test(t, damage_ends_a_stream_at_the_last_sound_byte);
     tcase_add_test(t, rows_of_unknown_catalogs_are_refused);
     tcase_add_test(t, union_has_parents_sorted_and_maps_cells);
