@@ -35,8 +35,10 @@ static void take_state_ask(struct hl_peer *p)
     const struct hl_job *j = job_of(p);
     struct hl_state s = {0};
     if (j)
-        s = (struct hl_state){.n_keepers = j->n_keepers, .n_keepers_ever = j->n_keepers_ever,
-                              .n_processes = j->n_processes, .n_alive = j->n_alive};
+        s = (struct hl_state){.n_keepers = j->n_keepers,
+                              .n_keepers_ever = j->n_keepers_ever,
+                              .n_processes = j->n_processes,
+                              .n_alive = j->n_alive};
     hl_peer_send(p, out, hl_encode_state(out, sizeof out, &s));
 }
 
@@ -167,8 +169,9 @@ static void take_pull(struct hl_peer *p, const uint8_t *body, size_t n)
     struct hl_data d = {m.proc, m.what, m.offset, bytes, 0};
     struct hl_spool *s = &j->process[m.proc]->spool;
     int r = !bytes || !out ? -1
-            : m.what == HL_PULL_CATALOGS ? hl_spool_read_catalogs(s, m.offset, bytes, m.max, &d.n)
-                                         : hl_spool_read(s, m.offset, bytes, m.max, &d.n);
+            : m.what == HL_PULL_CATALOGS
+                ? hl_spool_read_catalogs(s, m.offset, bytes, m.max, &d.n)
+                : hl_spool_read(s, m.offset, bytes, m.max, &d.n);
     if (r)
         hl_peer_refuse(p, HL_REFUSED_SPACE, "the spool of process %lld cannot be read",
                        (long long)j->process[m.proc]->pid);
@@ -190,7 +193,8 @@ static void take_taken(struct hl_peer *p)
     hl_lifetime_check(p->d);
 }
 
-void hl_answer_take(struct hl_peer *p, const struct hl_wire_header *h, const uint8_t *body)
+void hl_answer_take(struct hl_peer *p, const struct hl_wire_header *h,
+                    const uint8_t *body)
 {
     switch (h->type) {
     case HL_MSG_STATE_ASK: take_state_ask(p); break;

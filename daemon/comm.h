@@ -17,8 +17,8 @@
 
 enum {
     HL_COMM_PATIENCE_S = 25,
-    HL_COMM_SLOTS = 2,           /* pieces in flight: one is used, one comes */
-    HL_COMM_PIECE = 512 << 10    /* bytes of a piece at most */
+    HL_COMM_SLOTS = 2,        /* pieces in flight: one is used, one comes */
+    HL_COMM_PIECE = 512 << 10 /* bytes of a piece at most */
 };
 
 /* A piece of a unit's stream, as rank 0 asks for it. */
@@ -29,7 +29,8 @@ struct hl_piece {
 };
 
 /* Reads exactly piece->n bytes of this node's data into out. */
-typedef int hl_serve_fn(void *ctx, const struct hl_piece *piece, uint8_t *out, struct hl_err *e);
+typedef int hl_serve_fn(void *ctx, const struct hl_piece *piece, uint8_t *out,
+                        struct hl_err *e);
 
 struct hl_comm {
     int rank, size; /* of the gather's own processes */
@@ -45,7 +46,8 @@ struct hl_comm_ops {
                  struct hl_err *e);
     int (*fetched)(struct hl_comm *c, int slot, const uint8_t **p, struct hl_err *e);
     /* Not rank 0: answer fetches until rank 0 ends; *outcome is what it said. */
-    int (*serve)(struct hl_comm *c, hl_serve_fn *fn, void *ctx, int *outcome, struct hl_err *e);
+    int (*serve)(struct hl_comm *c, hl_serve_fn *fn, void *ctx, int *outcome,
+                 struct hl_err *e);
     /* Rank 0: end all serving; outcome 0 means everything was written. */
     int (*end)(struct hl_comm *c, int outcome, struct hl_err *e);
     /* Last call; status is the process's exit status. With status != 0 the

@@ -34,7 +34,8 @@ static int fetched(struct hl_comm *c, int slot, const uint8_t **p, struct hl_err
     return no_peer(e);
 }
 
-static int serve(struct hl_comm *c, hl_serve_fn *fn, void *ctx, int *outcome, struct hl_err *e)
+static int serve(struct hl_comm *c, hl_serve_fn *fn, void *ctx, int *outcome,
+                 struct hl_err *e)
 {
     (void)c, (void)fn, (void)ctx, (void)outcome;
     return no_peer(e);
@@ -51,7 +52,7 @@ static void close_local(struct hl_comm *c, int status)
     (void)c, (void)status;
 }
 
-static const struct hl_comm_ops ops = {give_index, take_index, fetch, fetched,
+static const struct hl_comm_ops ops = {give_index, take_index, fetch,      fetched,
                                        serve,      end,        close_local};
 
 struct hl_comm *hl_comm_local(void)

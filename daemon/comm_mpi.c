@@ -52,8 +52,8 @@ static int wait_for(MPI_Request *r, MPI_Status *st, int peer, struct hl_err *e)
         if (i < 200)
             continue;
         if (now_s() > until)
-            return hl_fail(e, ETIMEDOUT, "node %d of the gather did not answer for %d s", peer,
-                           HL_COMM_PATIENCE_S);
+            return hl_fail(e, ETIMEDOUT, "node %d of the gather did not answer for %d s",
+                           peer, HL_COMM_PATIENCE_S);
         pause_ns = pause_ns < 1000000 ? pause_ns + 20000 : pause_ns;
         nanosleep(&(struct timespec){0, pause_ns}, NULL);
     }
@@ -82,7 +82,8 @@ static int give_index(struct hl_comm *c, const struct hl_buf *index, struct hl_e
     if (send_bytes(&n, sizeof n, 0, TAG_INDEX_SIZE, e))
         return -1;
     for (uint64_t at = 0; at < n; at += PART)
-        if (send_bytes(hl_buf_data(index) + at, n - at < PART ? n - at : PART, 0, TAG_INDEX, e))
+        if (send_bytes(hl_buf_data(index) + at, n - at < PART ? n - at : PART, 0,
+                       TAG_INDEX, e))
             return -1;
     return 0;
 }
@@ -97,7 +98,8 @@ static int take_index(struct hl_comm *c, int from, struct hl_buf *out, struct hl
         return hl_fail(e, ENOMEM, "no memory for the index of node %d (%llu bytes)", from,
                        (unsigned long long)n);
     for (uint64_t at = 0; at < n; at += PART)
-        if (receive_bytes(out->p + out->n + at, n - at < PART ? n - at : PART, from, TAG_INDEX, e))
+        if (receive_bytes(out->p + out->n + at, n - at < PART ? n - at : PART, from,
+                          TAG_INDEX, e))
             return -1;
     out->n += n;
     return 0;
@@ -115,9 +117,10 @@ static int fetch(struct hl_comm *c, int from, const struct hl_piece *piece, int 
     w[2] = piece->n;
     w[3] = 0;
     m->slot[slot].from = from;
-    MPI_Irecv(m->slot[slot].bytes, (int)piece->n, MPI_BYTE, from, TAG_PIECE, MPI_COMM_WORLD,
-              &m->slot[slot].piece);
-    MPI_Isend(w, sizeof m->slot[slot].words, MPI_BYTE, from, TAG_ASK, MPI_COMM_WORLD, &m->slot[slot].ask);
+    MPI_Irecv(m->slot[slot].bytes, (int)piece->n, MPI_BYTE, from, TAG_PIECE,
+              MPI_COMM_WORLD, &m->slot[slot].piece);
+    MPI_Isend(w, sizeof m->slot[slot].words, MPI_BYTE, from, TAG_ASK, MPI_COMM_WORLD,
+              &m->slot[slot].ask);
     return 0;
 }
 
@@ -126,11 +129,13 @@ static int fetched(struct hl_comm *c, int slot, const uint8_t **p, struct hl_err
     struct mpi_comm *m = self(c);
     MPI_Status st;
     int n, from = m->slot[slot].from;
-    if (wait_for(&m->slot[slot].ask, &st, from, e) || wait_for(&m->slot[slot].piece, &st, from, e))
+    if (wait_for(&m->slot[slot].ask, &st, from, e) ||
+        wait_for(&m->slot[slot].piece, &st, from, e))
         return -1;
     MPI_Get_count(&st, MPI_BYTE, &n);
     if ((uint64_t)n != m->slot[slot].words[2])
-        return hl_fail(e, HL_ERR_PEER, "node %d of the gather could not read its data", from);
+        return hl_fail(e, HL_ERR_PEER, "node %d of the gather could not read its data",
+                       from);
     *p = m->slot[slot].bytes;
     return 0;
 }
@@ -152,7 +157,8 @@ static void next_order(uint64_t words[4])
     }
 }
 
-static int serve(struct hl_comm *c, hl_serve_fn *fn, void *ctx, int *outcome, struct hl_err *e)
+static int serve(struct hl_comm *c, hl_serve_fn *fn, void *ctx, int *outcome,
+                 struct hl_err *e)
 {
     uint8_t *bytes = malloc(HL_COMM_PIECE);
     int bad = 0;
@@ -199,7 +205,7 @@ static void close_mpi(struct hl_comm *c, int status)
     free(c);
 }
 
-static const struct hl_comm_ops ops = {give_index, take_index, fetch, fetched,
+static const struct hl_comm_ops ops = {give_index, take_index, fetch,    fetched,
                                        serve,      end,        close_mpi};
 
 struct hl_comm *hl_comm_mpi(int *argc, char ***argv, struct hl_err *e)

@@ -9,7 +9,8 @@
 struct hl_comm *hl_comm_mpi(int *argc, char ***argv, struct hl_err *e)
 {
     (void)argc, (void)argv;
-    hl_fail(e, HL_ERR_FORMAT, "this heapline-gather was built --without-mpi and gathers one node only");
+    hl_fail(e, HL_ERR_FORMAT,
+            "this heapline-gather was built --without-mpi and gathers one node only");
     return NULL;
 }
 

@@ -28,7 +28,7 @@ struct hl_user {
 };
 
 struct hl_listener {
-    int fd; /* -1 none */
+    int fd;        /* -1 none */
     int activated; /* it is the service manager's: never removed */
     struct hl_watch *watch;
     struct hl_timer *retry; /* at the limit of descriptors */
@@ -63,17 +63,17 @@ struct hl_daemon {
     struct hl_table users, jobs, by_image, by_pid;
     struct hl_peer *peers, *last_peer; /* list, oldest first */
     size_t n_peers, n_new, n_keepers, n_gathers, n_alive;
-    int met_anyone; /* private: a keeper or gather has come */
-    unsigned pass; /* number of the last walk over new connections */
+    int met_anyone;            /* private: a keeper or gather has come */
+    unsigned pass;             /* number of the last walk over new connections */
     struct hl_process *ending; /* queue of those that died */
-    struct hl_timer *ending_timer, *retry_timer, *sample_timer, *expire_timer, *sync_timer,
-        *private_timer, *watchdog_timer;
+    struct hl_timer *ending_timer, *retry_timer, *sample_timer, *expire_timer,
+        *sync_timer, *private_timer, *watchdog_timer;
     struct hl_signal *signals[4];
     int syncing, stopping;
     int64_t started_ns;
     uint8_t *scratch; /* HL_SCRATCH_BYTES */
     int scratch_busy;
-    uint8_t *page;    /* HL_HEAP_PAGE_SIZE */
+    uint8_t *page; /* HL_HEAP_PAGE_SIZE */
     struct hl_counters count;
 };
 

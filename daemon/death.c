@@ -97,7 +97,8 @@ static int read_ring(int fd, uint64_t capacity, uint64_t o, uint8_t *out, size_t
     size_t first = capacity - at < n ? (size_t)(capacity - at) : n;
     if (hl_path_pread_all(fd, out, first, (off_t)(HL_ROW_BUFFER_DATA + at)))
         return -1;
-    return first < n ? hl_path_pread_all(fd, out + first, n - first, HL_ROW_BUFFER_DATA) : 0;
+    return first < n ? hl_path_pread_all(fd, out + first, n - first, HL_ROW_BUFFER_DATA)
+                     : 0;
 }
 
 /* Whole, right messages at the start of n bytes; *bad: behind them is one that
@@ -111,8 +112,8 @@ static size_t whole_messages(struct hl_process *p, const uint8_t *buf, size_t n,
         const uint8_t *body;
         const char *why;
         size_t used;
-        int code = hl_wire_next(buf + at, n - at, HL_IN_STREAM, HL_STATE_CLIENT, &h, &body,
-                                &used);
+        int code = hl_wire_next(buf + at, n - at, HL_IN_STREAM, HL_STATE_CLIENT, &h,
+                                &body, &used);
         if (!code && hl_tally_take(&p->tally, &h, body, &why))
             code = HL_WIRE_BAD_VALUE;
         if (code) {
@@ -138,10 +139,12 @@ static enum step take_rows(struct hl_process *p)
     int bad;
     if (p->rows_fd < 0)
         return DONE;
-    if (hl_path_pread_all(p->rows_fd, &h, sizeof h, 0) || h.magic != HL_ROW_BUFFER_MAGIC ||
-        h.version != HL_ROW_BUFFER_VERSION || h.head <= at) {
+    if (hl_path_pread_all(p->rows_fd, &h, sizeof h, 0) ||
+        h.magic != HL_ROW_BUFFER_MAGIC || h.version != HL_ROW_BUFFER_VERSION ||
+        h.head <= at) {
         p->n_dropped = h.magic == HL_ROW_BUFFER_MAGIC && h.n_dropped > p->n_dropped
-                           ? h.n_dropped : p->n_dropped;
+                           ? h.n_dropped
+                           : p->n_dropped;
         return close_rows(p);
     }
     if (h.n_dropped > p->n_dropped)
@@ -241,8 +244,8 @@ static void finish(struct hl_process *p)
            (long long)p->pid, text);
     if (p->n_lost)
         hl_log(&p->d->log, HL_LOG_WARNING, "rows lost", &about,
-               "process %lld of job %s: %llu rows lost (%s)", (long long)p->pid, p->job->shown,
-               (unsigned long long)p->n_lost, strerror(p->lost_reason));
+               "process %lld of job %s: %llu rows lost (%s)", (long long)p->pid,
+               p->job->shown, (unsigned long long)p->n_lost, strerror(p->lost_reason));
     hl_process_close_descriptors(p);
     p->d->count.n_ended++;
     hl_death_save(p); /* tried again by timer when the disk is full */

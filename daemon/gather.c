@@ -66,8 +66,10 @@ static int start_spool(struct gather *g, struct hl_err *e)
 
 static int open_source(struct gather *g, struct hl_err *e)
 {
-    struct hl_source_options so = {.key = g->o.key, .sockets = g->o.sockets,
-                                   .fallback_dir = g->o.fallback_dir, .wait_ms = WAIT_ALIVE_MS};
+    struct hl_source_options so = {.key = g->o.key,
+                                   .sockets = g->o.sockets,
+                                   .fallback_dir = g->o.fallback_dir,
+                                   .wait_ms = WAIT_ALIVE_MS};
     /* On several nodes the spool is that of one of them. */
     int here = g->o.spool && (g->comm->size == 1 || access(g->o.spool, F_OK) == 0);
     if (here && start_spool(g, e))
@@ -79,7 +81,8 @@ static int open_source(struct gather *g, struct hl_err *e)
     return bad;
 }
 
-static int serve_piece(void *ctx, const struct hl_piece *piece, uint8_t *out, struct hl_err *e)
+static int serve_piece(void *ctx, const struct hl_piece *piece, uint8_t *out,
+                       struct hl_err *e)
 {
     return hl_source_read(ctx, (size_t)piece->unit, piece->offset, piece->n, out, e);
 }
@@ -89,8 +92,8 @@ static int serve_node(struct gather *g, struct hl_err *e)
 {
     struct hl_buf index = {0};
     int outcome = 1;
-    int bad = hl_index_encode(&g->source, &index)
-                  ? hl_fail(e, ENOMEM, "no memory left") : 0;
+    int bad =
+        hl_index_encode(&g->source, &index) ? hl_fail(e, ENOMEM, "no memory left") : 0;
     bad = bad || g->comm->ops->give_index(g->comm, &index, e);
     hl_buf_fini(&index);
     bad = bad || g->comm->ops->serve(g->comm, serve_piece, &g->source, &outcome, e);
@@ -117,13 +120,15 @@ static int take_indices(struct gather *g, struct hl_err *e)
     return 0;
 }
 
-static int add_sink(struct gather *g, unsigned kind, struct hl_sink *(*open)(const char *,
-                    struct hl_err *), struct hl_err *e)
+static int add_sink(struct gather *g, unsigned kind,
+                    struct hl_sink *(*open)(const char *, struct hl_err *),
+                    struct hl_err *e)
 {
     char *name = g->file[g->n_sinks];
     if (!(g->o.formats & kind))
         return 0;
-    int n = snprintf(name, sizeof g->file[0], "%s%s", g->o.prefix, hl_outputs_suffix(kind));
+    int n =
+        snprintf(name, sizeof g->file[0], "%s%s", g->o.prefix, hl_outputs_suffix(kind));
     if (n < 0 || (size_t)n >= sizeof g->file[0])
         return hl_fail(e, ENAMETOOLONG, "the output prefix is too long");
     g->sink[g->n_sinks] = open(name, e);
@@ -177,11 +182,18 @@ static int plan(struct gather *g, struct hl_err *e)
 static int write_outputs(struct gather *g, struct hl_err *e)
 {
     const char *version = g->o.app_version && *g->o.app_version ? g->o.app_version
-                          : g->plan.app_version[0] ? g->plan.app_version : HL_GENERATOR;
-    struct hl_run run = {.app_version = version, .run_id = g->o.run_id, .meta = g->o.meta,
-        .n_meta = g->o.n_meta, .catalog = &g->plan.catalog, .n_ranks = g->plan.n_ranks,
-        .total_frames = g->plan.total_frames, .n_dropped_rows = g->plan.n_dropped,
-        .n_lost_rows = g->plan.n_lost, .generator = HL_GENERATOR};
+                          : g->plan.app_version[0]              ? g->plan.app_version
+                                                                : HL_GENERATOR;
+    struct hl_run run = {.app_version = version,
+                         .run_id = g->o.run_id,
+                         .meta = g->o.meta,
+                         .n_meta = g->o.n_meta,
+                         .catalog = &g->plan.catalog,
+                         .n_ranks = g->plan.n_ranks,
+                         .total_frames = g->plan.total_frames,
+                         .n_dropped_rows = g->plan.n_dropped,
+                         .n_lost_rows = g->plan.n_lost,
+                         .generator = HL_GENERATOR};
     struct hl_pour pour = {g->comm, &g->source, &g->plan, &run, g->sink, g->n_sinks};
     if (open_sinks(g, e)) {
         abort_sinks(g);
@@ -226,8 +238,9 @@ static void tell_notes(const struct gather *g)
 static void tell_status(const struct gather *g)
 {
     printf("heapline-gather: %s: %llu ranks, %llu frames, %zu processes in",
-           g->plan.n_missing ? "incomplete" : "complete", (unsigned long long)g->plan.n_ranks,
-           (unsigned long long)g->plan.total_frames, g->plan.n_heap);
+           g->plan.n_missing ? "incomplete" : "complete",
+           (unsigned long long)g->plan.n_ranks, (unsigned long long)g->plan.total_frames,
+           g->plan.n_heap);
     for (size_t i = 0; i < g->n_sinks; i++)
         printf(" %s", g->file[i]);
     printf("\n");
@@ -242,7 +255,8 @@ static int lead(struct gather *g, struct hl_err *e)
         g->comm->ops->end(g->comm, 1, &ignored);
         return -1;
     }
-    if (g->comm->ops->end(g->comm, 0, e) || (!g->o.keep && hl_source_taken(&g->source, e)))
+    if (g->comm->ops->end(g->comm, 0, e) ||
+        (!g->o.keep && hl_source_taken(&g->source, e)))
         return -1;
     tell_notes(g);
     tell_status(g);

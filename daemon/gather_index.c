@@ -40,7 +40,8 @@ int hl_index_encode(const struct hl_source *s, struct hl_buf *out)
         bad = put_bytes(out, s->note[i], strlen(s->note[i]));
     bad = bad || put(out, s->n_catalogs);
     for (size_t i = 0; i < s->n_catalogs && !bad; i++)
-        bad = put_names(out, &s->catalog[i].metrics) || put_names(out, &s->catalog[i].paths);
+        bad = put_names(out, &s->catalog[i].metrics) ||
+              put_names(out, &s->catalog[i].paths);
     bad = bad || put(out, s->n_units);
     for (size_t i = 0; i < s->n_units && !bad; i++) {
         const struct hl_unit *u = &s->unit[i];
@@ -107,7 +108,8 @@ static int get_catalogs(struct hl_index *x, int node, struct hl_reader *r)
         return -1;
     x->n_catalogs[node] = (size_t)n;
     for (uint64_t i = 0; i < n && !r->fault; i++)
-        if (get_names(r, &x->catalog[node][i].metrics) || get_names(r, &x->catalog[node][i].paths))
+        if (get_names(r, &x->catalog[node][i].metrics) ||
+            get_names(r, &x->catalog[node][i].paths))
             return -1;
     return 0;
 }
@@ -162,20 +164,24 @@ int hl_index_init(struct hl_index *x, int n_nodes, struct hl_err *e)
     x->bytes = calloc((size_t)n_nodes, sizeof *x->bytes);
     x->catalog = calloc((size_t)n_nodes, sizeof *x->catalog);
     x->n_catalogs = calloc((size_t)n_nodes, sizeof *x->n_catalogs);
-    return x->bytes && x->catalog && x->n_catalogs ? 0 : hl_fail(e, ENOMEM, "no memory left");
+    return x->bytes && x->catalog && x->n_catalogs ? 0
+                                                   : hl_fail(e, ENOMEM, "no memory left");
 }
 
 int hl_index_add(struct hl_index *x, int node, struct hl_buf *b, struct hl_err *e)
 {
     x->bytes[node] = *b;
     memset(b, 0, sizeof *b);
-    struct hl_reader r = hl_reader_on(hl_buf_data(&x->bytes[node]), hl_buf_left(&x->bytes[node]));
+    struct hl_reader r =
+        hl_reader_on(hl_buf_data(&x->bytes[node]), hl_buf_left(&x->bytes[node]));
     if (hl_get_u64(&r) != INDEX_MAGIC)
-        return hl_fail(e, HL_ERR_VERSION, "node %d runs another version of heapline-gather", node);
+        return hl_fail(e, HL_ERR_VERSION,
+                       "node %d runs another version of heapline-gather", node);
     if (get_notes(x, &r) || get_catalogs(x, node, &r) || get_units(x, node, &r))
         return hl_fail(e, ENOMEM, "no memory left");
-    return hl_reader_done(&r) ? hl_fail(e, HL_ERR_FORMAT, "the index of node %d is damaged", node)
-                              : 0;
+    return hl_reader_done(&r)
+               ? hl_fail(e, HL_ERR_FORMAT, "the index of node %d is damaged", node)
+               : 0;
 }
 
 void hl_index_fini(struct hl_index *x)

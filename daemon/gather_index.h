@@ -21,8 +21,8 @@ struct hl_member {
 struct hl_index {
     struct hl_member *member;
     size_t n, cap;
-    struct hl_buf *bytes;         /* one a node: keeps the texts */
-    struct hl_catalog **catalog;  /* one array a node */
+    struct hl_buf *bytes;        /* one a node: keeps the texts */
+    struct hl_catalog **catalog; /* one array a node */
     size_t *n_catalogs;
     int n_nodes;
     char **note;

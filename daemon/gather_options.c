@@ -35,18 +35,34 @@ static const char help[] =
     "  -q, --quiet              no notes, only the status line and errors\n"
     "      --help, --version\n";
 
-enum { O_RUN_ID = 256, O_APP, O_META, O_SOCKET, O_SPOOL, O_WITHOUT, O_LOCAL, O_KEEP, O_HELP,
-       O_VERSION };
+enum {
+    O_RUN_ID = 256,
+    O_APP,
+    O_META,
+    O_SOCKET,
+    O_SPOOL,
+    O_WITHOUT,
+    O_LOCAL,
+    O_KEEP,
+    O_HELP,
+    O_VERSION
+};
 
-static const struct option longs[] = {
-    {"job", 1, NULL, 'j'},          {"output", 1, NULL, 'o'},
-    {"format", 1, NULL, 'f'},       {"run-id", 1, NULL, O_RUN_ID},
-    {"app-version", 1, NULL, O_APP}, {"metadata", 1, NULL, O_META},
-    {"socket", 1, NULL, O_SOCKET},  {"spool", 1, NULL, O_SPOOL},
-    {"without-node", 1, NULL, O_WITHOUT}, {"local", 0, NULL, O_LOCAL},
-    {"keep", 0, NULL, O_KEEP},      {"quiet", 0, NULL, 'q'},
-    {"help", 0, NULL, O_HELP},      {"version", 0, NULL, O_VERSION},
-    {NULL, 0, NULL, 0}};
+static const struct option longs[] = {{"job", 1, NULL, 'j'},
+                                      {"output", 1, NULL, 'o'},
+                                      {"format", 1, NULL, 'f'},
+                                      {"run-id", 1, NULL, O_RUN_ID},
+                                      {"app-version", 1, NULL, O_APP},
+                                      {"metadata", 1, NULL, O_META},
+                                      {"socket", 1, NULL, O_SOCKET},
+                                      {"spool", 1, NULL, O_SPOOL},
+                                      {"without-node", 1, NULL, O_WITHOUT},
+                                      {"local", 0, NULL, O_LOCAL},
+                                      {"keep", 0, NULL, O_KEEP},
+                                      {"quiet", 0, NULL, 'q'},
+                                      {"help", 0, NULL, O_HELP},
+                                      {"version", 0, NULL, O_VERSION},
+                                      {NULL, 0, NULL, 0}};
 
 static const char *env(const char *name)
 {
@@ -95,7 +111,9 @@ static int take(struct gather_options *o, int c, const char *arg)
     switch (c) {
     case 'j':
         o->key = arg;
-        return !*arg || strlen(arg) > HL_KEY_MAX ? usage("--job wants 1 to 255 bytes", NULL) : 0;
+        return !*arg || strlen(arg) > HL_KEY_MAX
+                   ? usage("--job wants 1 to 255 bytes", NULL)
+                   : 0;
     case 'o': o->prefix = arg; return 0;
     case 'f':
         o->formats = hl_outputs_parse(arg);
@@ -158,7 +176,8 @@ int gather_options_parse(struct gather_options *o, int argc, char **argv)
 #ifndef HAVE_HDF5
     o->formats &= ~(unsigned)HL_OUT_HDF5;
     if (!o->formats)
-        return usage("this build has no HDF5 output (it was configured --without-hdf5)", NULL);
+        return usage("this build has no HDF5 output (it was configured --without-hdf5)",
+                     NULL);
 #endif
     defaults(o);
     return 0;

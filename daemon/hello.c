@@ -51,7 +51,9 @@ static int check_page(int fd, const struct hl_hello *h, const char **why)
         return -1;
     *why = "the heap page is not of this version, or of another image than the hello";
     return hl_path_pread_all(fd, &page, sizeof page, 0) || !hl_heap_header_ok(&page) ||
-                   page.image != h->image ? -1 : 0;
+                   page.image != h->image
+               ? -1
+               : 0;
 }
 
 static int check_rows(int fd, const struct hl_hello *h, uint64_t *size, const char **why)
@@ -66,7 +68,9 @@ static int check_rows(int fd, const struct hl_hello *h, uint64_t *size, const ch
     *why = "the row buffer is not of this version, or of another image than the hello";
     return hl_path_pread_all(fd, &b, sizeof b, 0) || b.magic != HL_ROW_BUFFER_MAGIC ||
                    b.version != HL_ROW_BUFFER_VERSION || b.size != *size ||
-                   b.image != h->image ? -1 : 0;
+                   b.image != h->image
+               ? -1
+               : 0;
 }
 
 static int check_descriptors(const struct hl_peer *p, const struct hl_hello *h,
@@ -79,7 +83,8 @@ static int check_descriptors(const struct hl_peer *p, const struct hl_hello *h,
         return -1;
     if (h->flags & HL_HELLO_PAGE && check_page(out->page = p->fds[i++], h, why))
         return -1;
-    if (h->flags & HL_HELLO_ROWS && check_rows(out->rows = p->fds[i], h, &out->rows_size, why))
+    if (h->flags & HL_HELLO_ROWS &&
+        check_rows(out->rows = p->fds[i], h, &out->rows_size, why))
         return -1;
     return 0;
 }
@@ -164,12 +169,13 @@ static int reconnect(struct hl_peer *p, struct hl_process *proc, int i)
 
 /* The second agent's hello goes into the spool as well, and one that says more
  * than the one before it: the application's version may be told later. */
-static int note_hello(struct hl_process *proc, const struct hl_hello *h, const uint8_t *body,
-                      size_t n)
+static int note_hello(struct hl_process *proc, const struct hl_hello *h,
+                      const uint8_t *body, size_t n)
 {
     uint8_t out[HL_HELLO_CAP];
     int i = h->role == HL_ROLE_FRAMES;
-    if (proc->hello[i] && proc->hello_bytes[i] == n && memcmp(proc->hello[i], body, n) == 0)
+    if (proc->hello[i] && proc->hello_bytes[i] == n &&
+        memcmp(proc->hello[i], body, n) == 0)
         return 0;
     if (proc->n_hellos >= HELLOS_KEPT)
         return 0;
@@ -181,8 +187,8 @@ static int note_hello(struct hl_process *proc, const struct hl_hello *h, const u
     return hl_process_keep_hello(proc, h->role, body, n);
 }
 
-static struct hl_process *join(struct hl_peer *p, const struct hl_hello *h, const uint8_t *body,
-                               size_t n)
+static struct hl_process *join(struct hl_peer *p, const struct hl_hello *h,
+                               const uint8_t *body, size_t n)
 {
     struct hl_process *proc = hl_process_find(p->d, p->uid, h->pid, h->image);
     if (!proc)

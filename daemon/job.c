@@ -130,8 +130,9 @@ void hl_job_set_state(struct hl_job *j, enum hl_job_state s, const char *cause)
     struct hl_log_about about = hl_job_about(j);
     if (s == j->state)
         return;
-    hl_log(&j->d->log, HL_LOG_DEBUG, NULL, &about, "job %s of uid %u: %s -> %s (%s)", j->shown,
-           (unsigned)j->user->uid, state_names[j->state], state_names[s], cause);
+    hl_log(&j->d->log, HL_LOG_DEBUG, NULL, &about, "job %s of uid %u: %s -> %s (%s)",
+           j->shown, (unsigned)j->user->uid, state_names[j->state], state_names[s],
+           cause);
     if (s == HL_JOB_LIVE && j->state == HL_JOB_NONE)
         hl_log(&j->d->log, HL_LOG_INFO, "jobs begin", &about, "job %s of uid %u begins",
                j->shown, (unsigned)j->user->uid);
@@ -203,7 +204,8 @@ int hl_job_taken(struct hl_job *j)
     char name[HL_NAME_CAP + 8];
     if (j->n_processes) {
         taken_name(j, name, sizeof name);
-        int fd = openat(j->d->root, name, O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
+        int fd =
+            openat(j->d->root, name, O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0)
             return -errno;
         close(fd);
@@ -268,12 +270,14 @@ void hl_job_note_end(struct hl_job *j, const struct hl_ended_msg *m)
         (struct hl_told_end){m->pid, m->start_ticks, m->end};
 }
 
-int hl_job_told(const struct hl_job *j, int64_t pid, uint64_t start_ticks, struct hl_end *end)
+int hl_job_told(const struct hl_job *j, int64_t pid, uint64_t start_ticks,
+                struct hl_end *end)
 {
     size_t n = j->n_told < HL_TOLD_MAX ? j->n_told : HL_TOLD_MAX;
     for (size_t i = 0; i < n; i++) {
         const struct hl_told_end *t = &j->told[i];
-        if (t->pid != pid || (t->start_ticks && start_ticks && t->start_ticks != start_ticks))
+        if (t->pid != pid ||
+            (t->start_ticks && start_ticks && t->start_ticks != start_ticks))
             continue;
         *end = t->end;
         return 1;

@@ -69,7 +69,8 @@ void hl_job_remove(struct hl_job *j, const char *cause);
 void hl_job_free(struct hl_job *j);
 void hl_job_note_end(struct hl_job *j, const struct hl_ended_msg *m);
 /* What was told about a process; 1 and *end, or 0. */
-int hl_job_told(const struct hl_job *j, int64_t pid, uint64_t start_ticks, struct hl_end *end);
+int hl_job_told(const struct hl_job *j, int64_t pid, uint64_t start_ticks,
+                struct hl_end *end);
 struct hl_log_about hl_job_about(const struct hl_job *j);
 
 #endif

@@ -59,8 +59,8 @@ static int is_run_folder(const char *dir)
 {
     char base[HL_NAME_CAP];
     size_t n = hl_private_base((uint32_t)geteuid(), base);
-    return strncmp(dir, base, n) == 0 && dir[n] == '/' && dir[n + 1] && dir[n + 1] != '.' &&
-           !strchr(dir + n + 1, '/');
+    return strncmp(dir, base, n) == 0 && dir[n] == '/' && dir[n + 1] &&
+           dir[n + 1] != '.' && !strchr(dir + n + 1, '/');
 }
 
 /* Only what is known to be ours: --spool may name any folder. */
@@ -92,5 +92,6 @@ void hl_lifetime_clean(struct hl_daemon *d)
         return;
     remove_spools(d);
     remove_run_folder(d->set.socket);
-    remove_run_folder(d->set.spool); /* another one when a gather reads a spool that was left */
+    remove_run_folder(
+        d->set.spool); /* another one when a gather reads a spool that was left */
 }

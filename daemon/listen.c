@@ -52,7 +52,8 @@ static int take_passed(struct hl_daemon *d, struct hl_err *e)
             close(fd);
     }
     if (d->listener.fd < 0)
-        return hl_fail(e, EINVAL, "none of the %lld descriptors that were passed is a "
+        return hl_fail(e, EINVAL,
+                       "none of the %lld descriptors that were passed is a "
                        "listening Unix socket: see ListenStream= in heaplined.socket",
                        (long long)n);
     d->listener.activated = 1;
@@ -84,14 +85,16 @@ static int clear_path(struct hl_daemon *d, const struct sockaddr_un *a, struct h
     if (lstat(a->sun_path, &st))
         return errno == ENOENT ? 0 : hl_fail_errno(e, "socket %s", a->sun_path);
     if (!S_ISSOCK(st.st_mode))
-        return hl_fail(e, EEXIST, "%s exists and is no socket: remove it, or set another socket",
+        return hl_fail(e, EEXIST,
+                       "%s exists and is no socket: remove it, or set another socket",
                        a->sun_path);
     if (somebody_answers(a, &pid))
-        return hl_fail(e, EADDRINUSE, "already running: process %ld serves the socket %s", pid,
-                       a->sun_path);
+        return hl_fail(e, EADDRINUSE, "already running: process %ld serves the socket %s",
+                       pid, a->sun_path);
     if (unlink(a->sun_path))
         return hl_fail_errno(e, "cannot replace the stale socket %s", a->sun_path);
-    hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "the stale socket %s is replaced", a->sun_path);
+    hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "the stale socket %s is replaced",
+           a->sun_path);
     return 0;
 }
 
@@ -107,8 +110,11 @@ static int make_socket(struct hl_daemon *d, struct hl_err *e)
     umask(mask);
     errno = saved;
     if (bad) {
-        hl_fail_errno(e, "cannot listen on the socket %s (its folder must exist, be writable "
-                      "for uid %u and open to clients)", a.sun_path, (unsigned)d->self);
+        hl_fail_errno(
+            e,
+            "cannot listen on the socket %s (its folder must exist, be writable "
+            "for uid %u and open to clients)",
+            a.sun_path, (unsigned)d->self);
         close(fd);
         return -1;
     }
@@ -136,9 +142,10 @@ static int no_descriptors(int err)
 static void wait_for_descriptors(struct hl_daemon *d, int err)
 {
     d->count.n_no_descriptors++;
-    hl_log(&d->log, HL_LOG_WARNING, "no descriptors", NULL,
-           "cannot accept: %s; those connected are served, others wait (raise LimitNOFILE)",
-           strerror(err));
+    hl_log(
+        &d->log, HL_LOG_WARNING, "no descriptors", NULL,
+        "cannot accept: %s; those connected are served, others wait (raise LimitNOFILE)",
+        strerror(err));
     hl_watch_set(d->listener.watch, 0);
     hl_timer_set(d->listener.retry, RETRY_MS, 0);
 }

@@ -84,7 +84,8 @@ int hl_loop_free(struct hl_loop *l)
 static void on_poll(uv_poll_t *uv, int status, int events)
 {
     struct hl_watch *w = uv->data;
-    int e = (events & UV_READABLE ? HL_READABLE : 0) | (events & UV_WRITABLE ? HL_WRITABLE : 0);
+    int e = (events & UV_READABLE ? HL_READABLE : 0) |
+            (events & UV_WRITABLE ? HL_WRITABLE : 0);
     /* An error of the descriptor comes out when it is read. */
     w->fn(w->ctx, status < 0 ? HL_READABLE : e);
 }
@@ -114,7 +115,8 @@ struct hl_watch *hl_watch_new(struct hl_loop *l, int fd, hl_watch_fn *fn, void *
 
 int hl_watch_set(struct hl_watch *w, int events)
 {
-    int e = (events & HL_READABLE ? UV_READABLE : 0) | (events & HL_WRITABLE ? UV_WRITABLE : 0);
+    int e = (events & HL_READABLE ? UV_READABLE : 0) |
+            (events & HL_WRITABLE ? UV_WRITABLE : 0);
     return (e ? uv_poll_start(&w->uv, e, on_poll) : uv_poll_stop(&w->uv)) ? -1 : 0;
 }
 
@@ -182,7 +184,8 @@ static void on_signal(uv_signal_t *uv, int number)
     s->fn(s->ctx, number);
 }
 
-struct hl_signal *hl_signal_new(struct hl_loop *l, int number, hl_signal_fn *fn, void *ctx)
+struct hl_signal *hl_signal_new(struct hl_loop *l, int number, hl_signal_fn *fn,
+                                void *ctx)
 {
     struct hl_signal *s = calloc(1, sizeof *s);
     if (!s)
@@ -220,7 +223,8 @@ static void on_done(uv_work_t *uv, int status)
     free(w);
 }
 
-int hl_loop_work(struct hl_loop *l, void (*work)(void *ctx), void (*done)(void *ctx), void *ctx)
+int hl_loop_work(struct hl_loop *l, void (*work)(void *ctx), void (*done)(void *ctx),
+                 void *ctx)
 {
     struct work *w = calloc(1, sizeof *w);
     if (!w)

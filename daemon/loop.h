@@ -43,7 +43,8 @@ int hl_timer_is_set(const struct hl_timer *t);
 void hl_timer_free(struct hl_timer *t);
 
 typedef void hl_signal_fn(void *ctx, int number);
-struct hl_signal *hl_signal_new(struct hl_loop *l, int number, hl_signal_fn *fn, void *ctx);
+struct hl_signal *hl_signal_new(struct hl_loop *l, int number, hl_signal_fn *fn,
+                                void *ctx);
 void hl_signal_free(struct hl_signal *s);
 
 /* work runs in the pool, then done in the loop's thread.  0 or -1. */

@@ -61,9 +61,11 @@ static int read_options(int argc, char **argv, struct options *o)
 {
     enum { O_SOCKET = 256, O_SPOOL, O_PRIVATE, O_HELP, O_VERSION };
     static const struct option longs[] = {{"socket", required_argument, NULL, O_SOCKET},
-        {"spool", required_argument, NULL, O_SPOOL}, {"private", no_argument, NULL, O_PRIVATE},
-        {"help", no_argument, NULL, O_HELP}, {"version", no_argument, NULL, O_VERSION},
-        {NULL, 0, NULL, 0}};
+                                          {"spool", required_argument, NULL, O_SPOOL},
+                                          {"private", no_argument, NULL, O_PRIVATE},
+                                          {"help", no_argument, NULL, O_HELP},
+                                          {"version", no_argument, NULL, O_VERSION},
+                                          {NULL, 0, NULL, 0}};
     int c;
     *o = (struct options){0};
     while ((c = getopt_long(argc, argv, "c:tf", longs, NULL)) != -1)
@@ -93,7 +95,8 @@ static int override_path(char *out, size_t cap, const char *value, const char *o
     if (!value)
         return 0;
     if (value[0] != '/' || strlen(value) >= cap) {
-        fprintf(stderr, "heaplined: %s %s: must be an absolute path of at most %zu bytes\n",
+        fprintf(stderr,
+                "heaplined: %s %s: must be an absolute path of at most %zu bytes\n",
                 option, value, cap - 1);
         return -1;
     }
@@ -117,7 +120,9 @@ static int load_settings(struct hl_daemon *d, const struct options *o)
     if (o->private_run && !o->conf)
         d->set.log_level = HL_LOG_WARNING;
     return override_path(d->set.socket, sizeof d->set.socket, o->socket, "--socket") ||
-                   override_path(d->set.spool, sizeof d->set.spool, o->spool, "--spool") ? -1 : 0;
+                   override_path(d->set.spool, sizeof d->set.spool, o->spool, "--spool")
+               ? -1
+               : 0;
 }
 
 /* ---- log ---- */
@@ -127,8 +132,8 @@ static int stderr_is_journal(void)
     const char *s = getenv("JOURNAL_STREAM");
     unsigned long long dev, ino;
     struct stat st;
-    return s && sscanf(s, "%llu:%llu", &dev, &ino) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
-           st.st_dev == dev && st.st_ino == ino;
+    return s && sscanf(s, "%llu:%llu", &dev, &ino) == 2 &&
+           fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
 }
 
 static void start_log(struct hl_daemon *d, const struct options *o)
@@ -138,7 +143,8 @@ static void start_log(struct hl_daemon *d, const struct options *o)
     int journal = d->set.log_target == HL_LOG_JOURNAL ||
                   (d->set.log_target == HL_LOG_AUTO && stderr_is_journal());
     if (journal && !o->foreground && !o->private_run && hl_log_to_journal(&d->log))
-        hl_log(&d->log, HL_LOG_WARNING, NULL, NULL, "cannot reach the journal: stderr is used");
+        hl_log(&d->log, HL_LOG_WARNING, NULL, NULL,
+               "cannot reach the journal: stderr is used");
 }
 
 /* ---- signals ---- */
@@ -148,8 +154,10 @@ static void say_state(struct hl_daemon *d)
     const struct hl_counters *c = &d->count;
     const struct hl_job *j;
     hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL,
-           "state: %zu connections, %zu jobs, %zu processes alive; %llu hellos, %llu refused, "
-           "%llu messages, %llu bytes, %llu rows, %llu ended, %llu failed appends, %llu times "
+           "state: %zu connections, %zu jobs, %zu processes alive; %llu hellos, %llu "
+           "refused, "
+           "%llu messages, %llu bytes, %llu rows, %llu ended, %llu failed appends, %llu "
+           "times "
            "without descriptors",
            d->n_peers, d->jobs.n, d->n_alive, (unsigned long long)c->n_hellos,
            (unsigned long long)c->n_refused, (unsigned long long)c->n_messages,
@@ -159,8 +167,8 @@ static void say_state(struct hl_daemon *d)
     for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));) {
         struct hl_log_about about = hl_job_about(j);
         hl_log(&d->log, HL_LOG_NOTICE, NULL, &about,
-               "state: job %s of uid %u: %zu processes, %zu alive, %u keepers%s", j->shown,
-               (unsigned)j->user->uid, j->n_processes, j->n_alive, j->n_keepers,
+               "state: job %s of uid %u: %zu processes, %zu alive, %u keepers%s",
+               j->shown, (unsigned)j->user->uid, j->n_processes, j->n_alive, j->n_keepers,
                j->taken ? ", read whole" : "");
     }
 }
@@ -186,8 +194,9 @@ static void reload(struct hl_daemon *d)
     if (hl_settings_load(&fresh, d->conf_file, d->conf_missing_ok, &e)) {
         hl_log(&d->log, HL_LOG_ERR, NULL, NULL,
                "the new configuration is not used, the old one stays: %s", e.text);
-        hl_notify("READY=1\nSTATUS=old configuration in force, the new one is invalid: %s",
-                  e.text);
+        hl_notify(
+            "READY=1\nSTATUS=old configuration in force, the new one is invalid: %s",
+            e.text);
         return;
     }
     const char *key = hl_settings_needs_restart(&d->configured, &fresh);
@@ -200,7 +209,8 @@ static void reload(struct hl_daemon *d)
     d->log.burst = (uint32_t)fresh.log_burst;
     hl_quota_measure(d);
     set_timers(d);
-    hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "configuration %s read again", d->conf_file);
+    hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "configuration %s read again",
+           d->conf_file);
     hl_notify("READY=1\nSTATUS=configuration read again");
 }
 
@@ -253,10 +263,11 @@ static int make_timers(struct hl_daemon *d)
     const struct {
         struct hl_timer **timer;
         hl_timer_fn *fn;
-    } all[] = {{&d->ending_timer, hl_death_on_timer}, {&d->retry_timer, hl_store_on_retry},
-               {&d->sample_timer, on_sample}, {&d->expire_timer, hl_store_on_expire},
-               {&d->sync_timer, hl_store_on_sync}, {&d->private_timer, hl_lifetime_on_timer},
-               {&d->watchdog_timer, on_watchdog}};
+    } all[] = {
+        {&d->ending_timer, hl_death_on_timer}, {&d->retry_timer, hl_store_on_retry},
+        {&d->sample_timer, on_sample},         {&d->expire_timer, hl_store_on_expire},
+        {&d->sync_timer, hl_store_on_sync},    {&d->private_timer, hl_lifetime_on_timer},
+        {&d->watchdog_timer, on_watchdog}};
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!(*all[i].timer = hl_timer_new(d->loop, all[i].fn, d)))
@@ -340,8 +351,9 @@ static void close_peers(struct hl_daemon *d)
 
 static void release(struct hl_daemon *d)
 {
-    struct hl_timer **timers[] = {&d->ending_timer, &d->retry_timer, &d->sample_timer,
-        &d->expire_timer, &d->sync_timer, &d->private_timer, &d->watchdog_timer};
+    struct hl_timer **timers[] = {&d->ending_timer,  &d->retry_timer, &d->sample_timer,
+                                  &d->expire_timer,  &d->sync_timer,  &d->private_timer,
+                                  &d->watchdog_timer};
     struct hl_job *j;
     close_peers(d);
     for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));)
@@ -366,7 +378,8 @@ static void stop(struct hl_daemon *d)
     signal(SIGTERM, end_at_once);
     signal(SIGINT, end_at_once);
     hl_notify("STOPPING=1\nSTATUS=finishing what was accepted");
-    hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "stopping: %zu processes alive", d->n_alive);
+    hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "stopping: %zu processes alive",
+           d->n_alive);
     d->stopping = 1;
     hl_listen_close(d);
     finish_accepted(d);
@@ -387,7 +400,8 @@ static int run(struct hl_daemon *d)
         return EXIT_WORK;
     }
     hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "heapline %s listens on %s, spools in %s",
-           PACKAGE_VERSION, d->listener.activated ? "the socket it was passed" : d->set.socket,
+           PACKAGE_VERSION,
+           d->listener.activated ? "the socket it was passed" : d->set.socket,
            d->set.spool);
     hl_notify("READY=1\nSTATUS=listening");
     hl_loop_run(d->loop);

@@ -78,8 +78,9 @@ static void greet(struct hl_peer *p)
         hl_peer_refuse(p, HL_REFUSED_UID, "this collector serves uid %u alone",
                        (unsigned)d->self);
     else if (d->overflow_uid && p->uid == 65534)
-        hl_peer_refuse(p, HL_REFUSED_UID,
-                       "your uid cannot be told from others in the collector's namespace");
+        hl_peer_refuse(
+            p, HL_REFUSED_UID,
+            "your uid cannot be told from others in the collector's namespace");
     else if (hl_quota_connection(d, p->user, &e))
         hl_peer_refuse(p, HL_REFUSED_LIMIT, "%s", e.text);
 }
@@ -231,7 +232,8 @@ void hl_peer_ack(struct hl_peer *p)
     /* Only the newest offset is of use: while earlier ones wait, it does, too. */
     p->want_ack = hl_buf_left(&p->out) != 0;
     if (!p->want_ack && p->process)
-        hl_peer_send(p, out, hl_encode_ack(out, sizeof out, p->process->spool.stream_bytes));
+        hl_peer_send(p, out,
+                     hl_encode_ack(out, sizeof out, p->process->spool.stream_bytes));
 }
 
 void hl_peer_refuse(struct hl_peer *p, enum hl_refusal code, const char *format, ...)
@@ -247,7 +249,8 @@ void hl_peer_refuse(struct hl_peer *p, enum hl_refusal code, const char *format,
     va_end(ap);
     p->d->count.n_refused++;
     hl_log(&p->d->log, HL_LOG_WARNING, "connections refused", &about,
-           "refused process %lld of uid %u: %s", (long long)p->pid, (unsigned)p->uid, text);
+           "refused process %lld of uid %u: %s", (long long)p->pid, (unsigned)p->uid,
+           text);
     leave_process(p);
     p->d->n_new -= p->state == HL_PEER_NEW;
     /* Closed by the other side, who may still be sending and would else not come
@@ -275,8 +278,10 @@ static unsigned wire_state(const struct hl_peer *p)
 
 static void refuse_code(struct hl_peer *p, const struct hl_wire_header *h, int code)
 {
-    const struct hl_wire_type *t = code == HL_WIRE_BAD_MAGIC ? NULL : hl_wire_type(h->type);
-    hl_peer_refuse(p, code == HL_WIRE_BAD_VERSION ? HL_REFUSED_VERSION : HL_REFUSED_PROTOCOL,
+    const struct hl_wire_type *t =
+        code == HL_WIRE_BAD_MAGIC ? NULL : hl_wire_type(h->type);
+    hl_peer_refuse(p,
+                   code == HL_WIRE_BAD_VERSION ? HL_REFUSED_VERSION : HL_REFUSED_PROTOCOL,
                    "%s%s%s", t ? t->name : "", t ? ": " : "", hl_wire_strerror(code));
 }
 
@@ -308,7 +313,8 @@ static void take_record(struct hl_peer *p, const uint8_t *body, size_t n)
         *proc->record = m;
 }
 
-static void take_message(struct hl_peer *p, const struct hl_wire_header *h, const uint8_t *body)
+static void take_message(struct hl_peer *p, const struct hl_wire_header *h,
+                         const uint8_t *body)
 {
     if (h->type == HL_MSG_HELLO)
         hl_hello_take(p, body, h->length);
@@ -327,7 +333,8 @@ static int is_stream(const struct hl_wire_header *h)
 
 /* A stream message is counted; it is appended with its neighbours.  0, or -1
  * and the connection refused. */
-static int count_stream(struct hl_peer *p, const struct hl_wire_header *h, const uint8_t *body)
+static int count_stream(struct hl_peer *p, const struct hl_wire_header *h,
+                        const uint8_t *body)
 {
     uint64_t before = p->process->tally.n_rows;
     const char *why;
@@ -336,7 +343,8 @@ static int count_stream(struct hl_peer *p, const struct hl_wire_header *h, const
         return -1;
     }
     if (hl_tally_take(&p->process->tally, h, body, &why)) {
-        hl_peer_refuse(p, HL_REFUSED_PROTOCOL, "%s: %s", hl_wire_type(h->type)->name, why);
+        hl_peer_refuse(p, HL_REFUSED_PROTOCOL, "%s: %s", hl_wire_type(h->type)->name,
+                       why);
         return -1;
     }
     p->d->count.n_rows += p->process->tally.n_rows - before;
@@ -344,7 +352,8 @@ static int count_stream(struct hl_peer *p, const struct hl_wire_header *h, const
 }
 
 /* Append what was counted, then acknowledge: one of each for a whole piece. */
-static void append_run(struct hl_peer *p, struct hl_process *proc, const uint8_t *run, size_t n)
+static void append_run(struct hl_peer *p, struct hl_process *proc, const uint8_t *run,
+                       size_t n)
 {
     if (n && proc && hl_process_append(proc, run, n) == 0 && p->state == HL_PEER_CLIENT)
         hl_peer_ack(p);
@@ -384,8 +393,8 @@ static size_t take_messages(struct hl_peer *p, const uint8_t *bytes, size_t n)
         struct hl_wire_header h = {0};
         const uint8_t *body;
         size_t used;
-        if (hl_buf_left(&p->out) >= OUT_HIGH || next_message(p, bytes + at, n - at, &h, &body,
-                                                             &used))
+        if (hl_buf_left(&p->out) >= OUT_HIGH ||
+            next_message(p, bytes + at, n - at, &h, &body, &used))
             break;
         p->d->count.n_messages++;
         if (p->state == HL_PEER_CLIENT && is_stream(&h)) {
@@ -431,7 +440,9 @@ static ssize_t receive(struct hl_peer *p, uint8_t *to, size_t n)
         char bytes[CMSG_SPACE(KERNEL_FDS_MAX * sizeof(int))];
     } control;
     struct iovec v = {to, n};
-    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = &control,
+    struct msghdr m = {.msg_iov = &v,
+                       .msg_iovlen = 1,
+                       .msg_control = &control,
                        .msg_controllen = sizeof control};
     ssize_t k;
     do

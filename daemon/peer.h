@@ -14,7 +14,7 @@ enum hl_peer_state {
     HL_PEER_CLIENT, /* of a process */
     HL_PEER_KEEPER,
     HL_PEER_GATHER,
-    HL_PEER_CLOSED  /* gone; memory until the loop lets go */
+    HL_PEER_CLOSED /* gone; memory until the loop lets go */
 };
 
 enum { HL_PEER_FDS = 2 };
@@ -33,14 +33,14 @@ struct hl_peer {
     struct hl_buf in, out;
     int fds[HL_PEER_FDS]; /* came with the hello; owned until kept */
     int n_fds;
-    int bad_fds;           /* descriptors where none belong */
-    int closing;           /* refused: ends when the other side does */
-    int want_ack;          /* an acknowledgement waits for room */
+    int bad_fds;                /* descriptors where none belong */
+    int closing;                /* refused: ends when the other side does */
+    int want_ack;               /* an acknowledgement waits for room */
     struct hl_process *process; /* of a client */
-    struct hl_job *job;    /* of a keeper or gather; NULL: not known */
-    char key[256];         /* of a gather */
-    unsigned pass;         /* daemon's number when it was last met */
-    int indexing;          /* an index is being sent */
+    struct hl_job *job;         /* of a keeper or gather; NULL: not known */
+    char key[256];              /* of a gather */
+    unsigned pass;              /* daemon's number when it was last met */
+    int indexing;               /* an index is being sent */
     size_t index_at;
 };
 
@@ -69,7 +69,8 @@ void hl_peer_ack(struct hl_peer *p);
 void hl_hello_take(struct hl_peer *p, const uint8_t *body, size_t n);
 
 /* ---- answer.c: keepers and gathers ---- */
-void hl_answer_take(struct hl_peer *p, const struct hl_wire_header *h, const uint8_t *body);
+void hl_answer_take(struct hl_peer *p, const struct hl_wire_header *h,
+                    const uint8_t *body);
 /* There is room again: go on with an index. */
 void hl_answer_continue(struct hl_peer *p);
 /* All processes of the job have ended: indexes held back go out. */

@@ -116,7 +116,8 @@ static int assign_ranks(struct hl_plan *p, const struct hl_index *x, struct hl_e
     p->n_ranks = ranked ? ranked : n ? n : 1;
     if (p->n_ranks > RANKS_MAX) {
         free(f);
-        return hl_fail(e, HL_ERR_FORMAT, "a process calls itself rank %llu: that cannot be",
+        return hl_fail(e, HL_ERR_FORMAT,
+                       "a process calls itself rank %llu: that cannot be",
                        (unsigned long long)p->n_ranks - 1);
     }
     p->rank = calloc((size_t)p->n_ranks, sizeof *p->rank);
@@ -136,7 +137,8 @@ static int assign_ranks(struct hl_plan *p, const struct hl_index *x, struct hl_e
     return 0;
 }
 
-static int name_unseen_ranks(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
+static int name_unseen_ranks(struct hl_plan *p, const struct hl_index *x,
+                             struct hl_err *e)
 {
     char *seen = calloc((size_t)p->n_ranks, 1);
     int bad = seen ? 0 : hl_fail(e, ENOMEM, "no memory left");
@@ -153,8 +155,8 @@ static int name_unseen_ranks(struct hl_plan *p, const struct hl_index *x, struct
         if (last == r)
             bad = hl_plan_missing(p, e, "rank %llu: never seen", (unsigned long long)r);
         else
-            bad = hl_plan_missing(p, e, "ranks %llu to %llu: never seen", (unsigned long long)r,
-                                  (unsigned long long)last);
+            bad = hl_plan_missing(p, e, "ranks %llu to %llu: never seen",
+                                  (unsigned long long)r, (unsigned long long)last);
         r = last;
     }
     free(seen);
@@ -248,8 +250,8 @@ static void sum_up(struct hl_plan *p, const struct hl_index *x)
 int hl_plan_make(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
 {
     memset(p, 0, sizeof *p);
-    int bad = assign_ranks(p, x, e) || name_unseen_ranks(p, x, e) || order_heap(p, x, e) ||
-              unite(p, x, e);
+    int bad = assign_ranks(p, x, e) || name_unseen_ranks(p, x, e) ||
+              order_heap(p, x, e) || unite(p, x, e);
     if (!bad)
         sum_up(p, x);
     for (size_t i = 0; i < x->n_notes && !bad; i++)

@@ -14,13 +14,13 @@ struct hl_plan {
     uint64_t n_ranks;
     const struct hl_member **other; /* processes with frames and no place above */
     size_t n_other;
-    const struct hl_member **heap;  /* CSV order */
+    const struct hl_member **heap; /* CSV order */
     size_t n_heap;
     const struct hl_member **image; /* ended by exec, another image followed */
     size_t n_images;
-    struct hl_catalog catalog;      /* united */
+    struct hl_catalog catalog; /* united */
     uint64_t total_frames, n_dropped, n_lost;
-    char app_version[256];          /* of the lowest rank that told one, or "" */
+    char app_version[256]; /* of the lowest rank that told one, or "" */
     char **missing;
     size_t n_missing;
     size_t n_unshared; /* killed processes whose kill may have lost frames */

@@ -26,8 +26,8 @@ struct state {
     uint64_t n_list;
     struct cursor ahead;
     struct hl_piece piece[HL_COMM_SLOTS];
-    uint64_t in_flight, begun;     /* pieces fetched; slot = number % HL_COMM_SLOTS */
-    uint8_t *own;                  /* piece of this node */
+    uint64_t in_flight, begun; /* pieces fetched; slot = number % HL_COMM_SLOTS */
+    uint8_t *own;              /* piece of this node */
 
     struct hl_stream stream;
     size_t *map;
@@ -61,11 +61,12 @@ static int remap(struct state *s, const struct hl_stream *st, struct hl_err *e)
     free(s->map);
     s->map = hl_catalog_map(&st->catalog, s->p->run->catalog);
     s->mapped = st->n_catalogs;
-    return s->map ? 0 : hl_fail(e, HL_ERR_FORMAT, "a stream has names that its index lacks");
+    return s->map ? 0
+                  : hl_fail(e, HL_ERR_FORMAT, "a stream has names that its index lacks");
 }
 
-static int on_row(void *ctx, const struct hl_stream *st, const double *cells, size_t n_metrics,
-                  size_t n_paths, struct hl_err *e)
+static int on_row(void *ctx, const struct hl_stream *st, const double *cells,
+                  size_t n_metrics, size_t n_paths, struct hl_err *e)
 {
     struct state *s = ctx;
     if (remap(s, st, e))
@@ -131,7 +132,8 @@ static int take_piece(struct state *s, const struct hl_member *m, const uint8_t 
     if (m->node != s->p->comm->rank)
         return s->p->comm->ops->fetched(s->p->comm, slot, bytes, e);
     *bytes = s->own;
-    return hl_source_read(s->p->source, (size_t)m->unit, s->piece[slot].offset, *n, s->own, e);
+    return hl_source_read(s->p->source, (size_t)m->unit, s->piece[slot].offset, *n,
+                          s->own, e);
 }
 
 static int pour_member(struct state *s, const struct hl_member *m, struct hl_err *e)
@@ -146,7 +148,8 @@ static int pour_member(struct state *s, const struct hl_member *m, struct hl_err
     }
     bad = bad || flush(s, e);
     if (!bad && s->stream.n_rows != m->proc.n_rows)
-        bad = hl_fail(e, HL_ERR_FORMAT, "process %lld: %llu frames came where %llu were announced",
+        bad = hl_fail(e, HL_ERR_FORMAT,
+                      "process %lld: %llu frames came where %llu were announced",
                       (long long)m->proc.hello.pid, (unsigned long long)s->stream.n_rows,
                       (unsigned long long)m->proc.n_rows);
     hl_stream_fini(&s->stream);
@@ -189,7 +192,8 @@ static int pour_other(struct state *s, const struct hl_member *m, struct hl_err 
 
 static struct hl_heap_row heap_row(const struct hl_member *m)
 {
-    return (struct hl_heap_row){m->proc.heap.record, m->proc.heap.end, m->proc.hello.start_ticks};
+    return (struct hl_heap_row){m->proc.heap.record, m->proc.heap.end,
+                                m->proc.hello.start_ticks};
 }
 
 static int pour_all(struct state *s, struct hl_err *e)
@@ -235,8 +239,9 @@ int hl_pour(struct hl_pour *p, struct hl_err *e)
     s.batch_cap = s.batch_cap ? s.batch_cap : 1;
     s.batch = malloc((s.batch_cap * s.stride + 1) * sizeof *s.batch);
     s.own = malloc(HL_COMM_PIECE);
-    int bad = !s.batch || !s.own || list_members(&s) ? hl_fail(e, ENOMEM, "no memory left")
-                                                     : pour_all(&s, e);
+    int bad = !s.batch || !s.own || list_members(&s)
+                  ? hl_fail(e, ENOMEM, "no memory left")
+                  : pour_all(&s, e);
     hl_stream_fini(&s.stream);
     free(s.map);
     free(s.list);

@@ -38,7 +38,8 @@ static struct pid_key pid_key(const struct hl_process *p)
     return (struct pid_key){p->job->user->uid, p->start_ticks, p->pid};
 }
 
-struct hl_process *hl_process_find(struct hl_daemon *d, uid_t uid, int64_t pid, uint64_t image)
+struct hl_process *hl_process_find(struct hl_daemon *d, uid_t uid, int64_t pid,
+                                   uint64_t image)
 {
     struct image_key k = {uid, image, pid};
     return hl_table_get(&d->by_image, &k, sizeof k);
@@ -88,14 +89,22 @@ static struct hl_process *make(struct hl_job *j, int64_t pid, uint64_t start_tic
     struct hl_process *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
-    *p = (struct hl_process){.d = j->d, .job = j, .pid = pid, .start_ticks = start_ticks,
-        .image = image, .page_fd = -1, .rows_fd = -1, .pidfd = -1, .vmhwm_bytes = -1,
-        .vmrss_bytes = -1};
+    *p = (struct hl_process){.d = j->d,
+                             .job = j,
+                             .pid = pid,
+                             .start_ticks = start_ticks,
+                             .image = image,
+                             .page_fd = -1,
+                             .rows_fd = -1,
+                             .pidfd = -1,
+                             .vmhwm_bytes = -1,
+                             .vmrss_bytes = -1};
     p->spool.fd = -1;
     return p;
 }
 
-int hl_process_keep_hello(struct hl_process *p, unsigned role, const uint8_t *body, size_t n)
+int hl_process_keep_hello(struct hl_process *p, unsigned role, const uint8_t *body,
+                          size_t n)
 {
     int i = role == HL_ROLE_FRAMES;
     uint8_t *copy = malloc(n ? n : 1);
@@ -110,16 +119,22 @@ int hl_process_keep_hello(struct hl_process *p, unsigned role, const uint8_t *bo
 }
 
 /* SPOOL and HELLO, the first bytes of every spool. */
-static int create_spool(struct hl_process *p, const uint8_t *body, size_t n, struct hl_err *e)
+static int create_spool(struct hl_process *p, const uint8_t *body, size_t n,
+                        struct hl_err *e)
 {
     uint8_t first[2 * HL_HELLO_CAP];
     char name[2 * HL_NAME_CAP];
     struct hl_job *j = p->job;
-    struct hl_spool_head head = {.format = HL_SPOOL_FORMAT, .uid = j->user->uid, .pid = p->pid,
-        .start_ticks = p->start_ticks, .image = p->image, .key = {j->key, strlen(j->key)}};
+    struct hl_spool_head head = {.format = HL_SPOOL_FORMAT,
+                                 .uid = j->user->uid,
+                                 .pid = p->pid,
+                                 .start_ticks = p->start_ticks,
+                                 .image = p->image,
+                                 .key = {j->key, strlen(j->key)}};
     int64_t used = hl_encode_spool_head(first, sizeof first, &head);
     memcpy(first + used + HL_WIRE_HEADER, body, n);
-    hl_wire_header_put(first + used, HL_MSG_HELLO, first + used + HL_WIRE_HEADER, (uint32_t)n);
+    hl_wire_header_put(first + used, HL_MSG_HELLO, first + used + HL_WIRE_HEADER,
+                       (uint32_t)n);
     int r = hl_job_make_folder(j);
     if (r) {
         errno = -r;
@@ -353,8 +368,8 @@ void hl_process_record(struct hl_process *p, int64_t now_ns, struct hl_record_ms
         *out = *p->record;
     } else {
         record_of_hello(p, &out->record);
-        out->end.kind = p->state == HL_PROCESS_ENDED ? HL_ENDED_SAMPLED
-                                                     : HL_ENDED_KILLED_OR_EXIT;
+        out->end.kind =
+            p->state == HL_PROCESS_ENDED ? HL_ENDED_SAMPLED : HL_ENDED_KILLED_OR_EXIT;
     }
     if (p->state == HL_PROCESS_ALIVE)
         out->end = (struct hl_end){HL_ENDED_RUNNING, 0};

@@ -17,24 +17,24 @@ struct hl_process {
     struct hl_job *job;
     uint32_t id; /* place in the job */
     enum hl_process_state state;
-    uint32_t flags; /* HL_PROC_... */
+    uint32_t flags;          /* HL_PROC_... */
     int64_t pid, kernel_pid; /* as it says; as we see it, 0 unknown */
     uint64_t start_ticks, image;
     uint8_t *hello[2]; /* bodies of the hellos, heap and frames; owned */
     size_t hello_bytes[2];
-    unsigned n_hellos; /* in the spool, but the first */
-    struct hl_peer *peer[2]; /* connections, heap and frames */
+    unsigned n_hellos;           /* in the spool, but the first */
+    struct hl_peer *peer[2];     /* connections, heap and frames */
     int page_fd, rows_fd, pidfd; /* -1 none; owned */
     uint64_t rows_size;
     struct hl_watch *pid_watch;
     struct hl_spool spool;
     struct hl_tally tally;
-    struct hl_buf pending; /* checked messages that the disk did not take yet */
+    struct hl_buf pending;        /* checked messages that the disk did not take yet */
     struct hl_record_msg *record; /* final, or told by an agent without a page */
     int record_unsaved;
     int64_t vmhwm_bytes, vmrss_bytes; /* last sample; -1 none */
-    uint64_t n_counted;  /* operations at the last sample: does it stand still? */
-    uint32_t n_still;    /* samples since */
+    uint64_t n_counted; /* operations at the last sample: does it stand still? */
+    uint32_t n_still;   /* samples since */
     uint64_t n_dropped, n_lost;
     int lost_reason;     /* errno value, or 0 */
     int64_t end_seen_ns; /* when it was found dead */
@@ -55,7 +55,8 @@ struct hl_process *hl_process_restore(struct hl_job *j, int64_t pid, uint64_t st
 /* An ended one is back: a spool found at start, or a peer of unknown pid. */
 void hl_process_revive(struct hl_process *p);
 /* Keep a hello's body as the process's of that role; 0 or -1 (no memory). */
-int hl_process_keep_hello(struct hl_process *p, unsigned role, const uint8_t *body, size_t n);
+int hl_process_keep_hello(struct hl_process *p, unsigned role, const uint8_t *body,
+                          size_t n);
 /* Watch for the end of the process behind a connection. */
 void hl_process_watch(struct hl_process *p, int sock, int64_t kernel_pid);
 

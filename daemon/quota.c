@@ -7,13 +7,15 @@
 #include <errno.h>
 #include <sys/statvfs.h>
 
-int hl_quota_connection(const struct hl_daemon *d, const struct hl_user *u, struct hl_err *e)
+int hl_quota_connection(const struct hl_daemon *d, const struct hl_user *u,
+                        struct hl_err *e)
 {
     /* Two a process, and some for keepers, gathers and tools. */
     uint64_t max = 2 * d->set.max_processes_per_uid + 64;
     if (u->n_peers < max)
         return 0;
-    return hl_fail(e, EDQUOT, "uid %u has %zu connections, the limit (max_processes_per_uid)",
+    return hl_fail(e, EDQUOT,
+                   "uid %u has %zu connections, the limit (max_processes_per_uid)",
                    (unsigned)u->uid, u->n_peers);
 }
 
@@ -28,7 +30,8 @@ int hl_quota_job(const struct hl_daemon *d, const struct hl_user *u, struct hl_e
 int hl_quota_process(const struct hl_daemon *d, const struct hl_user *u, struct hl_err *e)
 {
     if (d->n_alive >= d->set.max_processes)
-        return hl_fail(e, EDQUOT, "this node has %zu processes, the limit (max_processes)",
+        return hl_fail(e, EDQUOT,
+                       "this node has %zu processes, the limit (max_processes)",
                        d->n_alive);
     if (u->n_alive >= d->set.max_processes_per_uid)
         return hl_fail(e, EDQUOT,
@@ -56,14 +59,17 @@ static uint64_t total(const struct hl_daemon *d)
 int hl_quota_bytes(const struct hl_daemon *d, const struct hl_user *u, uint64_t n,
                    struct hl_err *e)
 {
-    uint64_t own = bytes_of(d, d->set.quota_per_uid), all = bytes_of(d, d->set.quota_total);
+    uint64_t own = bytes_of(d, d->set.quota_per_uid),
+             all = bytes_of(d, d->set.quota_total);
     if (d->private_run)
         return 0;
     if (own && u->spool_bytes + n > own)
-        return hl_fail(e, EDQUOT, "the spools of uid %u are at their limit (quota_per_uid)",
+        return hl_fail(e, EDQUOT,
+                       "the spools of uid %u are at their limit (quota_per_uid)",
                        (unsigned)u->uid);
     if (all && total(d) + n > all)
-        return hl_fail(e, EDQUOT, "the spools of this node are at their limit (quota_total)");
+        return hl_fail(e, EDQUOT,
+                       "the spools of this node are at their limit (quota_total)");
     if (d->low_space)
         return hl_fail(e, ENOSPC, "the spool's file system is nearly full (min_free)");
     return 0;
@@ -84,6 +90,7 @@ void hl_quota_measure(struct hl_daemon *d)
                "%s: %llu MiB free, less than min_free: nothing more is taken",
                d->set.spool, (unsigned long long)(free_bytes >> 20));
     if (!low && d->low_space)
-        hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "%s: there is room again", d->set.spool);
+        hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "%s: there is room again",
+               d->set.spool);
     d->low_space = low;
 }

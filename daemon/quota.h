@@ -11,9 +11,11 @@
 #include "err.h"
 
 /* 0, or -1 and a sentence for the client in e. */
-int hl_quota_connection(const struct hl_daemon *d, const struct hl_user *u, struct hl_err *e);
+int hl_quota_connection(const struct hl_daemon *d, const struct hl_user *u,
+                        struct hl_err *e);
 int hl_quota_job(const struct hl_daemon *d, const struct hl_user *u, struct hl_err *e);
-int hl_quota_process(const struct hl_daemon *d, const struct hl_user *u, struct hl_err *e);
+int hl_quota_process(const struct hl_daemon *d, const struct hl_user *u,
+                     struct hl_err *e);
 /* May the user's spools grow by n bytes?  e->code is EDQUOT or ENOSPC. */
 int hl_quota_bytes(const struct hl_daemon *d, const struct hl_user *u, uint64_t n,
                    struct hl_err *e);

@@ -18,12 +18,21 @@
 void hl_settings_init(struct hl_settings *s)
 {
     *s = (struct hl_settings){.socket = "/run/heapline/collector.sock",
-        .spool = "/var/spool/heapline", .log_level = HL_LOG_INFO, .log_burst = 10,
-        .quota_per_uid = {0, 10}, .quota_total = {0, 50}, .min_free = {0, 5},
-        .sample_interval_ns = SECOND, .job_keep_ns = 7 * DAY, .job_keep_read_ns = DAY,
-        .hello_timeout_ns = 10 * SECOND, .sync_interval_ns = 5 * SECOND,
-        .max_processes = 8192, .max_processes_per_uid = 4608, .max_jobs_per_uid = 256,
-        .max_message = 1 << 20};
+                              .spool = "/var/spool/heapline",
+                              .log_level = HL_LOG_INFO,
+                              .log_burst = 10,
+                              .quota_per_uid = {0, 10},
+                              .quota_total = {0, 50},
+                              .min_free = {0, 5},
+                              .sample_interval_ns = SECOND,
+                              .job_keep_ns = 7 * DAY,
+                              .job_keep_read_ns = DAY,
+                              .hello_timeout_ns = 10 * SECOND,
+                              .sync_interval_ns = 5 * SECOND,
+                              .max_processes = 8192,
+                              .max_processes_per_uid = 4608,
+                              .max_jobs_per_uid = 256,
+                              .max_message = 1 << 20};
 }
 
 static int set_path(char *at, size_t cap, const char *value, const char **why)
@@ -149,7 +158,8 @@ static int set_message(void *at, const char *value, const char **why)
 static int set_group(void *at, const char *value, const char **why)
 {
     *why = "must be the name of a group (at most 63 bytes)";
-    if (strlen(value) >= sizeof((struct hl_settings *)0)->admin_group || strchr(value, ' '))
+    if (strlen(value) >= sizeof((struct hl_settings *)0)->admin_group ||
+        strchr(value, ' '))
         return -1;
     strcpy(at, value);
     return 0;
@@ -184,7 +194,8 @@ int hl_settings_parse(struct hl_settings *s, const char *name, const char *text,
     return hl_conf_parse(name, text, n, keys, sizeof keys / sizeof *keys, s, e);
 }
 
-int hl_settings_load(struct hl_settings *s, const char *path, int missing_ok, struct hl_err *e)
+int hl_settings_load(struct hl_settings *s, const char *path, int missing_ok,
+                     struct hl_err *e)
 {
     int r = hl_conf_load(path, keys, sizeof keys / sizeof *keys, s, e);
     if (r > 0 && !missing_ok) {

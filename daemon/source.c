@@ -46,10 +46,12 @@ int hl_unit_set(struct hl_unit *u, const struct hl_proc *p, struct hl_err *e)
     u->text_bytes = (size_t)n - HL_WIRE_HEADER;
     memcpy(text, buf + HL_WIRE_HEADER, u->text_bytes);
     return hl_decode_proc(u->text, u->text_bytes, &u->proc)
-               ? hl_fail(e, HL_ERR_FORMAT, "an entry of the index is damaged") : 0;
+               ? hl_fail(e, HL_ERR_FORMAT, "an entry of the index is damaged")
+               : 0;
 }
 
-struct hl_unit *hl_source_add(struct hl_source *s, const struct hl_proc *p, struct hl_err *e)
+struct hl_unit *hl_source_add(struct hl_source *s, const struct hl_proc *p,
+                              struct hl_err *e)
 {
     if (s->n_units == s->units_cap) {
         size_t cap = s->units_cap ? 2 * s->units_cap : 16;
@@ -79,7 +81,8 @@ static int same_names(const struct hl_names *a, const struct hl_names *b)
     return 1;
 }
 
-static int keep_catalog(struct hl_source *s, struct hl_catalog *c, size_t *idx, struct hl_err *e)
+static int keep_catalog(struct hl_source *s, struct hl_catalog *c, size_t *idx,
+                        struct hl_err *e)
 {
     for (size_t i = 0; i < s->n_catalogs; i++)
         if (same_names(&s->catalog[i].metrics, &c->metrics) &&
@@ -134,8 +137,8 @@ static int ask_index(struct hl_source *s, uint32_t wait_ms, struct hl_err *e)
 }
 
 /* One piece of at most PULL_MAX bytes; *got of them came. */
-static int pull(struct hl_source *s, uint32_t proc, uint32_t what, uint64_t offset, uint64_t n,
-                uint8_t *out, uint64_t *got, struct hl_err *e)
+static int pull(struct hl_source *s, uint32_t proc, uint32_t what, uint64_t offset,
+                uint64_t n, uint8_t *out, uint64_t *got, struct hl_err *e)
 {
     uint8_t ask[64];
     struct hl_pull m = {proc, what, offset, (uint32_t)(n < PULL_MAX ? n : PULL_MAX)};
@@ -147,7 +150,8 @@ static int pull(struct hl_source *s, uint32_t proc, uint32_t what, uint64_t offs
         return -1;
     if (h.type != HL_MSG_DATA || hl_decode_data(body, h.length, &d) || d.proc != proc ||
         d.offset != offset || d.n > n)
-        return hl_fail(e, HL_ERR_FORMAT, "the collector at %s sent wrong data", s->link.path);
+        return hl_fail(e, HL_ERR_FORMAT, "the collector at %s sent wrong data",
+                       s->link.path);
     memcpy(out, d.bytes, d.n);
     *got = d.n;
     return 0;
@@ -160,8 +164,8 @@ static int pull_catalogs(struct hl_source *s, struct hl_unit *u, struct hl_err *
     uint64_t at = 0, got;
     int bad = piece ? 0 : hl_fail(e, ENOMEM, "no memory left");
     while (!bad && at < u->proc.catalog_bytes) {
-        bad = pull(s, u->proc.id, HL_PULL_CATALOGS, at, u->proc.catalog_bytes - at, piece, &got,
-                   e);
+        bad = pull(s, u->proc.id, HL_PULL_CATALOGS, at, u->proc.catalog_bytes - at, piece,
+                   &got, e);
         if (!bad && !got)
             bad = hl_fail(e, HL_ERR_FORMAT, "the collector at %s sent too few catalogs",
                           s->link.path);
@@ -175,22 +179,25 @@ static int pull_catalogs(struct hl_source *s, struct hl_unit *u, struct hl_err *
     return bad ? -1 : 0;
 }
 
-static int connect_to(struct hl_source *s, const struct hl_source_options *o, struct hl_err *e)
+static int connect_to(struct hl_source *s, const struct hl_source_options *o,
+                      struct hl_err *e)
 {
     char *list = strdup(o->sockets), *rest = list, *path;
     struct hl_err why = {0};
     int found = -1;
     while (found && rest && (path = strsep(&rest, ":")))
         if (*path) /* below /tmp anybody can make a socket: it must be our own */
-            found = hl_link_open(&s->link, path,
-                                 strncmp(path, "/tmp/", 5) ? -1 : (int64_t)geteuid(), &why);
+            found =
+                hl_link_open(&s->link, path,
+                             strncmp(path, "/tmp/", 5) ? -1 : (int64_t)geteuid(), &why);
     free(list);
     if (found)
         return 1;
     return hl_link_hello(&s->link, HL_ROLE_GATHER, o->key, getpid(), e);
 }
 
-int hl_source_open(struct hl_source *s, const struct hl_source_options *o, struct hl_err *e)
+int hl_source_open(struct hl_source *s, const struct hl_source_options *o,
+                   struct hl_err *e)
 {
     struct hl_catalog none = {0};
     size_t idx;
@@ -237,8 +244,8 @@ static int read_file(const char *name, uint64_t offset, uint64_t n, uint8_t *out
     return r ? -1 : 0;
 }
 
-int hl_source_read(struct hl_source *s, size_t unit, uint64_t offset, uint64_t n, uint8_t *out,
-                   struct hl_err *e)
+int hl_source_read(struct hl_source *s, size_t unit, uint64_t offset, uint64_t n,
+                   uint8_t *out, struct hl_err *e)
 {
     if (unit >= s->n_units || offset > hl_unit_bytes(&s->unit[unit]) ||
         n > hl_unit_bytes(&s->unit[unit]) - offset)
@@ -249,7 +256,8 @@ int hl_source_read(struct hl_source *s, size_t unit, uint64_t offset, uint64_t n
         if (offset >= u->collector_bytes)
             return read_file(u->rows_file, offset - u->collector_bytes, n, out, e);
         uint64_t want = u->collector_bytes - offset;
-        if (pull(s, u->proc.id, HL_PULL_STREAM, offset, want < n ? want : n, out, &got, e))
+        if (pull(s, u->proc.id, HL_PULL_STREAM, offset, want < n ? want : n, out, &got,
+                 e))
             return -1;
         if (!got)
             return hl_fail(e, HL_ERR_FORMAT, "the collector at %s has less than it said",
@@ -278,6 +286,7 @@ int hl_source_taken(struct hl_source *s, struct hl_err *e)
         hl_link_next(&s->link, &h, &body, ANSWER_MS, e))
         return -1;
     return h.type == HL_MSG_TAKEN_OK
-               ? 0 : hl_fail(e, HL_ERR_FORMAT, "the collector at %s gave a wrong answer",
-                             s->link.path);
+               ? 0
+               : hl_fail(e, HL_ERR_FORMAT, "the collector at %s gave a wrong answer",
+                         s->link.path);
 }

@@ -18,14 +18,14 @@
 #include <stdint.h>
 
 struct hl_unit {
-    struct hl_proc proc;     /* its texts lie in `text` */
-    uint8_t *text;           /* body of a PROC message, owned */
+    struct hl_proc proc; /* its texts lie in `text` */
+    uint8_t *text;       /* body of a PROC message, owned */
     size_t text_bytes;
     uint64_t collector_bytes; /* first part of the stream */
-    char *rows_file;         /* second part, or NULL; owned */
+    char *rows_file;          /* second part, or NULL; owned */
     uint64_t file_bytes;
-    char *page_file;         /* fallback page, or NULL; owned */
-    size_t catalog;          /* index into hl_source.catalog */
+    char *page_file; /* fallback page, or NULL; owned */
+    size_t catalog;  /* index into hl_source.catalog */
 };
 
 struct hl_source {
@@ -35,7 +35,7 @@ struct hl_source {
     size_t n_units, units_cap;
     struct hl_catalog *catalog; /* distinct ones; [0] is empty */
     size_t n_catalogs;
-    char **note;                /* what could not be read, for the user */
+    char **note; /* what could not be read, for the user */
     size_t n_notes;
 };
 
@@ -48,7 +48,8 @@ struct hl_source_options {
 
 /* Read the index.  No collector and no file is no error: a source without
  * units.  0 or -1. */
-int hl_source_open(struct hl_source *s, const struct hl_source_options *o, struct hl_err *e);
+int hl_source_open(struct hl_source *s, const struct hl_source_options *o,
+                   struct hl_err *e);
 void hl_source_close(struct hl_source *s);
 
 /* Bytes of a unit's stream in all. */
@@ -58,14 +59,15 @@ static inline uint64_t hl_unit_bytes(const struct hl_unit *u)
 }
 
 /* Exactly n bytes of a unit's stream from offset. */
-int hl_source_read(struct hl_source *s, size_t unit, uint64_t offset, uint64_t n, uint8_t *out,
-                   struct hl_err *e);
+int hl_source_read(struct hl_source *s, size_t unit, uint64_t offset, uint64_t n,
+                   uint8_t *out, struct hl_err *e);
 
 /* Everything was written: tell the collector, remove the files. */
 int hl_source_taken(struct hl_source *s, struct hl_err *e);
 
 /* Used by source_files.c. */
-struct hl_unit *hl_source_add(struct hl_source *s, const struct hl_proc *p, struct hl_err *e);
+struct hl_unit *hl_source_add(struct hl_source *s, const struct hl_proc *p,
+                              struct hl_err *e);
 /* Take over an entry with a copy of its texts. */
 int hl_unit_set(struct hl_unit *u, const struct hl_proc *p, struct hl_err *e);
 int hl_source_note(struct hl_source *s, const char *format, ...)

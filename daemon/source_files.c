@@ -48,8 +48,8 @@ static int same_key(struct hl_str a, const char *key)
 }
 
 /* Feed the collector's part of a unit, to know which rows it has. */
-static int feed_collector_part(struct hl_source *s, struct hl_unit *u, struct hl_stream *st,
-                               struct hl_err *e)
+static int feed_collector_part(struct hl_source *s, struct hl_unit *u,
+                               struct hl_stream *st, struct hl_err *e)
 {
     size_t idx = (size_t)(u - s->unit);
     uint8_t *piece = malloc(READ_BYTES);
@@ -57,7 +57,8 @@ static int feed_collector_part(struct hl_source *s, struct hl_unit *u, struct hl
     for (uint64_t at = 0; !bad && at < u->collector_bytes;) {
         uint64_t n = u->collector_bytes - at;
         n = n < READ_BYTES ? n : READ_BYTES;
-        bad = hl_source_read(s, idx, at, n, piece, e) || hl_stream_feed(st, piece, n, NULL, NULL, e);
+        bad = hl_source_read(s, idx, at, n, piece, e) ||
+              hl_stream_feed(st, piece, n, NULL, NULL, e);
         at += n;
     }
     free(piece);
@@ -80,8 +81,8 @@ static int feed_file(struct hl_source *s, int fd, const char *name, struct hl_st
     free(piece);
     *good = st->used_bytes - before;
     if (*good < at || n < 0)
-        hl_source_note(s, "fallback file %s: damaged behind byte %llu, the rest is lost", name,
-                       (unsigned long long)*good);
+        hl_source_note(s, "fallback file %s: damaged behind byte %llu, the rest is lost",
+                       name, (unsigned long long)*good);
     return 0;
 }
 
@@ -163,11 +164,18 @@ static void proc_of_page(const struct hl_heap_header *h, const struct hl_record 
     p->heap.end = hl_heap_end(h);
     if (p->heap.end.kind == HL_ENDED_KILLED_OR_EXIT && is_alive(h))
         p->heap.end.kind = HL_ENDED_RUNNING;
-    p->hello = (struct hl_hello){.wire_min = HL_WIRE_VERSION, .wire_max = HL_WIRE_VERSION,
-        .role = HL_ROLE_HEAP, .pid = h->pid, .start_ticks = h->start_ticks, .image = h->image,
-        .rank = h->rank < -1 ? -1 : h->rank, .size = h->n_ranks < -1 ? -1 : h->n_ranks,
-        .key = {h->key, strnlen(h->key, HL_KEY_MAX)}, .host = {r->host, strlen(r->host)},
-        .job = {r->job, strlen(r->job)}, .app_version = {"", 0}};
+    p->hello = (struct hl_hello){.wire_min = HL_WIRE_VERSION,
+                                 .wire_max = HL_WIRE_VERSION,
+                                 .role = HL_ROLE_HEAP,
+                                 .pid = h->pid,
+                                 .start_ticks = h->start_ticks,
+                                 .image = h->image,
+                                 .rank = h->rank < -1 ? -1 : h->rank,
+                                 .size = h->n_ranks < -1 ? -1 : h->n_ranks,
+                                 .key = {h->key, strnlen(h->key, HL_KEY_MAX)},
+                                 .host = {r->host, strlen(r->host)},
+                                 .job = {r->job, strlen(r->job)},
+                                 .app_version = {"", 0}};
 }
 
 static int add_page_file(struct hl_source *s, int fd, const char *name,

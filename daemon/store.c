@@ -32,14 +32,19 @@ static int open_folder(struct hl_daemon *d, struct hl_err *e)
     struct stat st;
     const char *name = d->set.spool;
     if (mkdir(name, 0700) && errno != EEXIST)
-        return hl_fail_errno(e, "cannot make the spool folder %s (its parent must exist and be "
-                             "writable for uid %u)", name, (unsigned)d->self);
+        return hl_fail_errno(
+            e,
+            "cannot make the spool folder %s (its parent must exist and be "
+            "writable for uid %u)",
+            name, (unsigned)d->self);
     d->root = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (d->root < 0 || fstat(d->root, &st))
         return hl_fail_errno(e, "cannot open the spool folder %s", name);
     if (st.st_uid != d->self || st.st_mode & 022)
-        return hl_fail(e, EPERM, "the spool folder %s must belong to uid %u and be writable for "
-                       "it alone (mode 0700)", name, (unsigned)d->self);
+        return hl_fail(e, EPERM,
+                       "the spool folder %s must belong to uid %u and be writable for "
+                       "it alone (mode 0700)",
+                       name, (unsigned)d->self);
     return 0;
 }
 
@@ -68,16 +73,21 @@ static int take_lock(struct hl_daemon *d, struct hl_err *e)
 
 static void warn_of_network(struct hl_daemon *d)
 {
-    static const unsigned long magics[] = {0x6969 /* NFS */, 0xff534d42 /* CIFS */,
-        0xfe534d42 /* SMB2 */, 0x0bd00bd0 /* Lustre */, 0x47504653 /* GPFS */,
-        0x19830326 /* BeeGFS */, 0x00c36400 /* Ceph */};
+    static const unsigned long magics[] = {0x6969 /* NFS */,
+                                           0xff534d42 /* CIFS */,
+                                           0xfe534d42 /* SMB2 */,
+                                           0x0bd00bd0 /* Lustre */,
+                                           0x47504653 /* GPFS */,
+                                           0x19830326 /* BeeGFS */,
+                                           0x00c36400 /* Ceph */};
     struct statfs s;
     if (d->private_run || fstatfs(d->root, &s))
         return;
     for (size_t i = 0; i < sizeof magics / sizeof *magics; i++)
         if (((unsigned long)s.f_type & 0xffffffff) == magics[i])
             hl_log(&d->log, HL_LOG_WARNING, NULL, NULL,
-                   "the spool %s is on a network file system: use a local disk", d->set.spool);
+                   "the spool %s is on a network file system: use a local disk",
+                   d->set.spool);
 }
 
 int hl_store_open(struct hl_daemon *d, struct hl_err *e)
@@ -141,7 +151,8 @@ static int take_record(struct restore *r, const uint8_t *body, size_t n)
     return 0;
 }
 
-static int take_rest(struct restore *r, const struct hl_wire_header *h, const uint8_t *body)
+static int take_rest(struct restore *r, const struct hl_wire_header *h,
+                     const uint8_t *body)
 {
     struct hl_bye bye;
     struct hl_loss loss;
@@ -218,7 +229,8 @@ static void age_job(struct hl_job *j)
     struct stat st;
     j->ended_real_ns = 0;
     for (size_t i = 0; i < j->n_processes; i++)
-        if (fstatat(j->d->root, j->process[i]->spool.name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        if (fstatat(j->d->root, j->process[i]->spool.name, &st, AT_SYMLINK_NOFOLLOW) ==
+                0 &&
             (int64_t)st.st_mtim.tv_sec * 1000000000 > j->ended_real_ns)
             j->ended_real_ns = (int64_t)st.st_mtim.tv_sec * 1000000000;
     hl_job_folder(j, name);
@@ -279,6 +291,6 @@ void hl_store_restore(struct hl_daemon *d)
         age_job(j);
     }
     if (n)
-        hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "%zu spools of %zu jobs found in %s", n,
-               d->jobs.n, d->set.spool);
+        hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "%zu spools of %zu jobs found in %s",
+               n, d->jobs.n, d->set.spool);
 }

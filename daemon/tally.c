@@ -49,7 +49,8 @@ static const struct hl_tally_level *find(const struct hl_tally *t, uint32_t id)
     return lo < t->n_levels && t->level[lo].id == id ? &t->level[lo] : NULL;
 }
 
-static int take_catalog(struct hl_tally *t, const uint8_t *body, size_t n, const char **why)
+static int take_catalog(struct hl_tally *t, const uint8_t *body, size_t n,
+                        const char **why)
 {
     static const struct hl_tally_level none;
     struct hl_catalog_msg m;
@@ -92,8 +93,7 @@ static int take_part(struct hl_tally *t, const struct hl_rows *m, uint64_t strid
     uint64_t end;
     /* A row may be given up after some of its parts; the next one begins at 0. */
     if (m->first_cell && (!t->in_part || m->first_row != t->part_row ||
-                          m->first_cell != t->part_next ||
-                          m->catalog != t->part_catalog))
+                          m->first_cell != t->part_next || m->catalog != t->part_catalog))
         return say(why, "the parts of a row do not fit together");
     if (!m->n_cells || hl_add_u64(m->first_cell, m->n_cells, &end) || end > stride)
         return say(why, "a part of a row goes beyond the cells of its catalog");

@@ -22,9 +22,9 @@ struct hl_tally {
     struct hl_tally_level *level; /* of the chain under way, by id */
     size_t n_levels, cap;
     uint32_t last_catalog; /* the newest id, in the chain or not */
-    uint64_t n_rows;   /* distinct whole rows */
-    uint64_t next_row; /* rows below it have come */
-    int in_part;       /* a wide row is under way */
+    uint64_t n_rows;       /* distinct whole rows */
+    uint64_t next_row;     /* rows below it have come */
+    int in_part;           /* a wide row is under way */
     uint32_t part_catalog;
     uint64_t part_row, part_next;
 };

@@ -79,8 +79,8 @@ static void sync_done(void *ctx)
     struct hl_daemon *d = r->d;
     d->syncing = 0;
     if (r->failed)
-        hl_log(&d->log, HL_LOG_ERR, "syncs failed", NULL, "the spool %s cannot be synced: %s",
-               d->set.spool, strerror(r->failed));
+        hl_log(&d->log, HL_LOG_ERR, "syncs failed", NULL,
+               "the spool %s cannot be synced: %s", d->set.spool, strerror(r->failed));
     int full = r->n == SYNC_AT_ONCE;
     free(r);
     if (full && !d->stopping)
@@ -165,7 +165,7 @@ void hl_store_on_expire(void *daemon)
 void hl_store_set_expire_timer(struct hl_daemon *d)
 {
     int64_t keep = d->set.job_keep_ns < d->set.job_keep_read_ns ? d->set.job_keep_ns
-                                                               : d->set.job_keep_read_ns;
+                                                                : d->set.job_keep_read_ns;
     int64_t ms = keep / 2000000;
     ms = ms < 1000 ? 1000 : ms > 30000 ? 30000 : ms;
     hl_timer_set(d->expire_timer, (uint64_t)ms, (uint64_t)ms);

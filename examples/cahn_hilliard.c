@@ -25,7 +25,7 @@ struct grid {
     int nx, ny;      /* whole grid */
     int first, rows; /* of this rank */
     int rank, size, up, down;
-    double *c, *mu;  /* rows + 2 halo rows, nx columns */
+    double *c, *mu; /* rows + 2 halo rows, nx columns */
 };
 
 struct setup {
@@ -96,21 +96,24 @@ static void start_values(struct grid *g, const struct setup *s)
 {
     for (int y = 0; y < g->rows; y++)
         for (int x = 0; x < g->nx; x++)
-            row(g, g->c, y)[x] = 0.1 * noise(s->seed, (uint64_t)(g->first + y) * (uint64_t)g->nx +
-                                                          (uint64_t)x);
+            row(g, g->c, y)[x] =
+                0.1 *
+                noise(s->seed, (uint64_t)(g->first + y) * (uint64_t)g->nx + (uint64_t)x);
 }
 
 /* ---- a step ---- */
 
 static void exchange_halo(const struct grid *g, double *field)
 {
-    MPI_Sendrecv(row(g, field, g->rows - 1), g->nx, MPI_DOUBLE, g->up, 1, row(g, field, -1),
-                 g->nx, MPI_DOUBLE, g->down, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    MPI_Sendrecv(row(g, field, 0), g->nx, MPI_DOUBLE, g->down, 2, row(g, field, g->rows), g->nx,
-                 MPI_DOUBLE, g->up, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(row(g, field, g->rows - 1), g->nx, MPI_DOUBLE, g->up, 1,
+                 row(g, field, -1), g->nx, MPI_DOUBLE, g->down, 1, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(row(g, field, 0), g->nx, MPI_DOUBLE, g->down, 2, row(g, field, g->rows),
+                 g->nx, MPI_DOUBLE, g->up, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-static double laplacian(const double *below, const double *at, const double *above, int x, int nx)
+static double laplacian(const double *below, const double *at, const double *above, int x,
+                        int nx)
 {
     int left = x ? x - 1 : nx - 1, right = x + 1 < nx ? x + 1 : 0;
     return below[x] + above[x] + at[left] + at[right] - 4.0 * at[x];
@@ -191,8 +194,8 @@ static double *collect(const struct grid *g, const struct setup *s)
             count[r] = band_start(s, r + 1, g->size) * g->nx - start[r];
         }
     }
-    MPI_Gatherv(row(g, g->c, 0), g->rows * g->nx, MPI_DOUBLE, whole, count, start, MPI_DOUBLE, 0,
-                MPI_COMM_WORLD);
+    MPI_Gatherv(row(g, g->c, 0), g->rows * g->nx, MPI_DOUBLE, whole, count, start,
+                MPI_DOUBLE, 0, MPI_COMM_WORLD);
     free(count);
     free(start);
     return whole;
@@ -212,12 +215,13 @@ static void write_picture(const char *name, const double *whole, int nx, int ny)
         give_up("cannot write the picture");
 }
 
-static void show(const struct grid *g, const struct setup *s, int step, const double *what)
+static void show(const struct grid *g, const struct setup *s, int step,
+                 const double *what)
 {
     double *whole = collect(g, s);
     if (g->rank == 0) {
-        printf("step %6d   free energy %12.4f   mean concentration %+.6f\n", step, what[0],
-               what[1]);
+        printf("step %6d   free energy %12.4f   mean concentration %+.6f\n", step,
+               what[0], what[1]);
         fflush(stdout);
         if (s->picture)
             write_picture(s->picture, whole, g->nx, g->ny);
@@ -293,10 +297,10 @@ static double real_number(const char *s, double lo)
 static int parse(struct setup *s, int argc, char **argv)
 {
     static const struct option longs[] = {
-        {"nx", 1, NULL, 'x'},   {"ny", 1, NULL, 'y'},   {"steps", 1, NULL, 'n'},
-        {"every", 1, NULL, 'e'}, {"dt", 1, NULL, 't'},  {"eps", 1, NULL, 'w'},
-        {"skew", 1, NULL, 's'}, {"seed", 1, NULL, 'r'}, {"picture", 1, NULL, 'p'},
-        {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
+        {"nx", 1, NULL, 'x'},    {"ny", 1, NULL, 'y'},   {"steps", 1, NULL, 'n'},
+        {"every", 1, NULL, 'e'}, {"dt", 1, NULL, 't'},   {"eps", 1, NULL, 'w'},
+        {"skew", 1, NULL, 's'},  {"seed", 1, NULL, 'r'}, {"picture", 1, NULL, 'p'},
+        {"help", 0, NULL, 'h'},  {NULL, 0, NULL, 0}};
     int c;
     while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
         switch (c) {
@@ -317,10 +321,16 @@ static int parse(struct setup *s, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const char *const metrics[N_METRICS] = {"step", "mpi_rank", "wall_step", "free_energy",
-                                                   "mean_concentration"};
-    struct setup set = {.nx = 768, .ny = 768, .steps = 200, .every = 50, .dt = 0.02, .eps = 1.0,
-                        .skew = 1.0, .seed = 1};
+    static const char *const metrics[N_METRICS] = {"step", "mpi_rank", "wall_step",
+                                                   "free_energy", "mean_concentration"};
+    struct setup set = {.nx = 768,
+                        .ny = 768,
+                        .steps = 200,
+                        .every = 50,
+                        .dt = 0.02,
+                        .eps = 1.0,
+                        .skew = 1.0,
+                        .seed = 1};
     struct grid g;
     struct regions r = {0};
     heapline_session *s = NULL;

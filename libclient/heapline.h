@@ -26,27 +26,27 @@ extern "C" {
 #define HEAPLINE_VERSION "0.1.0"
 
 /* Codes: number, name, sentence. */
-#define HEAPLINE_ERRORS(X)                                                              \
-    X(0, OK, "no error")                                                                \
-    X(-1, EINVAL, "an argument is NULL or out of range")                                \
-    X(-2, ENOMEM, "no memory left")                                                     \
+#define HEAPLINE_ERRORS(X)                                                               \
+    X(0, OK, "no error")                                                                 \
+    X(-1, EINVAL, "an argument is NULL or out of range")                                 \
+    X(-2, ENOMEM, "no memory left")                                                      \
     X(-3, ENAME, "the name is empty, too long, not UTF-8, or has control characters")    \
-    X(-4, ERESERVED, "the name is one that the export format uses itself")              \
-    X(-5, EEXIST, "a session is already open, or the name is already registered")       \
-    X(-6, ENOFRAME, "no frame is open")                                                 \
-    X(-7, EFRAME, "a frame is already open")                                            \
-    X(-8, EREGION, "no region is open in this thread, or another one than named")       \
-    X(-9, EDEPTH, "regions are nested too deeply")                                      \
-    X(-10, EFINITE, "the value is not a finite number")                                 \
-    X(-11, EDROPPED, "the frame was committed, but dropped: buffer full, no collector") \
-    X(-12, ECLOSED, "the session has ended")                                            \
+    X(-4, ERESERVED, "the name is one that the export format uses itself")               \
+    X(-5, EEXIST, "a session is already open, or the name is already registered")        \
+    X(-6, ENOFRAME, "no frame is open")                                                  \
+    X(-7, EFRAME, "a frame is already open")                                             \
+    X(-8, EREGION, "no region is open in this thread, or another one than named")        \
+    X(-9, EDEPTH, "regions are nested too deeply")                                       \
+    X(-10, EFINITE, "the value is not a finite number")                                  \
+    X(-11, EDROPPED, "the frame was committed, but dropped: buffer full, no collector")  \
+    X(-12, ECLOSED, "the session has ended")                                             \
     X(-13, ELIMIT, "too many metrics or regions")
 
 enum heapline_error {
 #define HEAPLINE_X(number, name, sentence) HEAPLINE_##name = number,
     HEAPLINE_ERRORS(HEAPLINE_X)
 #undef HEAPLINE_X
-    HEAPLINE_ERROR_END_ = 1
+        HEAPLINE_ERROR_END_ = 1
 };
 
 /* A sentence for a code, static text; for unknown codes as well. */

@@ -15,30 +15,45 @@
 #include <string>
 #include <vector>
 
-namespace heapline {
+namespace heapline
+{
 
 // Handle of a region; registered once, valid in its session.
-class region {
-public:
+class region
+{
+  public:
     region() = default;
-    heapline_region handle() const { return handle_; }
+    heapline_region handle() const
+    {
+        return handle_;
+    }
 
-private:
+  private:
     friend class session;
-    explicit region(heapline_region handle) : handle_(handle) {}
+    explicit region(heapline_region handle) : handle_(handle)
+    {
+    }
     heapline_region handle_ = 0xffffffffu; // until registered: refused
 };
 
-class session {
-public:
-    session() : session(std::vector<const char *>{}) {}
+class session
+{
+  public:
+    session() : session(std::vector<const char *>{})
+    {
+    }
     session(std::initializer_list<const char *> metrics)
-        : session(std::vector<const char *>(metrics)) {}
+        : session(std::vector<const char *>(metrics))
+    {
+    }
     explicit session(const std::vector<const char *> &metrics)
         : error_(heapline_session_begin(&s_, metrics.data(), metrics.size()))
     {
     }
-    ~session() { end(); }
+    ~session()
+    {
+        end();
+    }
     session(const session &) = delete;
     session &operator=(const session &) = delete;
 
@@ -50,8 +65,14 @@ public:
         return s ? heapline_session_end(s) : 0;
     }
 
-    int error() const { return error_; }
-    heapline_session *get() const { return s_; }
+    int error() const
+    {
+        return error_;
+    }
+    heapline_session *get() const
+    {
+        return s_;
+    }
 
     int set_app_version(const std::string &version)
     {
@@ -67,15 +88,16 @@ public:
         return e ? region() : region(handle);
     }
 
-private:
+  private:
     heapline_session *s_ = nullptr;
     int error_;
 };
 
 // One frame: committed at the end of its scope, discarded when the scope is
 // left by an exception.
-class frame {
-public:
+class frame
+{
+  public:
     explicit frame(session &s)
         : s_(s.get()), error_(heapline_frame_begin(s_)), open_(error_ == HEAPLINE_OK),
           exceptions_(exceptions())
@@ -91,16 +113,28 @@ public:
     frame(const frame &) = delete;
     frame &operator=(const frame &) = delete;
 
-    int set(std::size_t index, double value) { return heapline_set_metric(s_, index, value); }
+    int set(std::size_t index, double value)
+    {
+        return heapline_set_metric(s_, index, value);
+    }
     int set(const std::string &name, double value)
     {
         return heapline_set_metric_by_name(s_, name.c_str(), value);
     }
-    int commit() { return close(heapline_frame_end); }
-    int discard() { return close(heapline_frame_discard); }
-    int error() const { return error_; }
+    int commit()
+    {
+        return close(heapline_frame_end);
+    }
+    int discard()
+    {
+        return close(heapline_frame_discard);
+    }
+    int error() const
+    {
+        return error_;
+    }
 
-private:
+  private:
     static int exceptions()
     {
 #if __cplusplus >= 201703L
@@ -123,8 +157,9 @@ private:
 };
 
 // One stay in a region, by handle or by name relative to the region around it.
-class scope {
-public:
+class scope
+{
+  public:
     scope(session &s, region r)
         : s_(s.get()), error_(heapline_region_begin(s_, r.handle())), handle_(r.handle()),
           by_name_(false)
@@ -141,9 +176,12 @@ public:
     }
     scope(const scope &) = delete;
     scope &operator=(const scope &) = delete;
-    int error() const { return error_; }
+    int error() const
+    {
+        return error_;
+    }
 
-private:
+  private:
     heapline_session *s_;
     int error_;
     heapline_region handle_;

@@ -66,9 +66,9 @@ extern struct hl_other hl_other;
  * send every operation to the slow path and whose counts nobody reads. */
 struct hl_thread {
     struct hl_heap_slot *slot;
-    int64_t fork_live;   /* live just before a fork of this thread */
+    int64_t fork_live; /* live just before a fork of this thread */
     unsigned char fork_known, leaving, ending, n_rounds;
-    unsigned n_shared;   /* operations counted in the shared slot */
+    unsigned n_shared; /* operations counted in the shared slot */
 };
 extern __thread struct hl_thread hl_mine __attribute__((tls_model("initial-exec")));
 extern struct hl_heap_slot hl_no_slot;
@@ -76,32 +76,32 @@ extern struct hl_heap_slot hl_no_slot;
 enum hl_mode {
     HL_MODE_EARLY = 0, /* counting in the static page; the environment is not there yet */
     HL_MODE_ON = 1,
-    HL_MODE_OFF = 2,   /* disabled, a launcher, or privileged: nothing at all */
-    HL_MODE_BUSY = 3   /* a new process is setting itself up; nothing is counted */
+    HL_MODE_OFF = 2, /* disabled, a launcher, or privileged: nothing at all */
+    HL_MODE_BUSY = 3 /* a new process is setting itself up; nothing is counted */
 };
 
 struct hl_agent {
-    int mode;                 /* enum hl_mode */
-    int no_barrier;           /* membarrier is missing: see count.c */
+    int mode;       /* enum hl_mode */
+    int no_barrier; /* membarrier is missing: see count.c */
     struct hl_heap_header *page;
     struct hl_heap_slot *slots;
     int page_is_static, page_is_file;
     pid_t pid;
-    int finished;             /* 0, 1 under way, 2 done */
+    int finished; /* 0, 1 under way, 2 done */
     int quick_status;
     int verbose;
-    int key_ok;               /* a pthread key tells us of ending threads */
+    int key_ok; /* a pthread key tells us of ending threads */
     unsigned key;
     /* the connection; -1 none */
     int sock;
     dev_t sock_dev;
     ino_t sock_ino;
-    int said_hello;           /* the collector has hello and page of this image */
-    int unshared;             /* ... hello without a page: send the record at the end */
+    int said_hello; /* the collector has hello and page of this image */
+    int unshared;   /* ... hello without a page: send the record at the end */
     int64_t interval_ns;
-    char sockets[1024];       /* HEAPLINE_SOCKET */
-    char fallback[PATH_MAX];  /* HEAPLINE_FALLBACK_DIR, "" none */
-    char output[PATH_MAX];    /* HEAPLINE_OUTPUT, absolute, "" none */
+    char sockets[1024];      /* HEAPLINE_SOCKET */
+    char fallback[PATH_MAX]; /* HEAPLINE_FALLBACK_DIR, "" none */
+    char output[PATH_MAX];   /* HEAPLINE_OUTPUT, absolute, "" none */
 };
 extern struct hl_agent hl_agent;
 

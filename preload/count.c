@@ -53,12 +53,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH_SHIFT = 13 };      /* 8192 */
-enum { ROOM_SHIFT = 6 };        /* loosen when 1/64 of the peak is free */
+enum { BATCH_SHIFT = 13 }; /* 8192 */
+enum { ROOM_SHIFT = 6 };   /* loosen when 1/64 of the peak is free */
 enum { PATIENCE_MIN = 64, PATIENCE_MAX = 1024 };
-enum { TRY_AGAIN = 256 };       /* operations in the shared slot between searches */
-enum { MAX_TURNS = 1000 };      /* of reading a slot that keeps moving */
-#define FAR (INT64_MAX / 2)     /* beyond any net, and safe to subtract */
+enum { TRY_AGAIN = 256 };   /* operations in the shared slot between searches */
+enum { MAX_TURNS = 1000 };  /* of reading a slot that keeps moving */
+#define FAR (INT64_MAX / 2) /* beyond any net, and safe to subtract */
 #define LAST (HL_HEAP_N_SLOTS - 1)
 
 enum mode { ALONE = 0, TIGHTENING = 1, TIGHT = 2, LOOSE = 3 };
@@ -72,8 +72,8 @@ static struct {
 } shared __attribute__((aligned(64)));
 
 struct hl_heap_slot hl_no_slot = {.high_bytes = -FAR, .low_bytes = FAR};
-__thread struct hl_thread hl_mine __attribute__((tls_model("initial-exec"))) = {
-    .slot = &hl_no_slot};
+__thread struct hl_thread hl_mine
+    __attribute__((tls_model("initial-exec"))) = {.slot = &hl_no_slot};
 
 #define LOAD(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define STORE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
@@ -270,8 +270,8 @@ static enum outcome deal(const struct hl_heap_header *h, struct hl_heap_slot *s,
     d->credit = 0;
     d->peak = known_peak(h);
     d->t = batch(h, s, d->peak);
-    if (mode_of(w) != LOOSE && ((w ^ old) & ROUNDS) == 0 &&
-        net - d->claim <= d->t && d->claim - net <= d->t)
+    if (mode_of(w) != LOOSE && ((w ^ old) & ROUNDS) == 0 && net - d->claim <= d->t &&
+        d->claim - net <= d->t)
         return DONE;
     int64_t room = d->peak - (bytes_of(w) - d->claim);
     if (net > room && !may_pass(w, passed))

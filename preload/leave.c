@@ -111,18 +111,18 @@ OPEN int execveat(int dir, const char *path, char *const argv[], char *const env
 }
 
 /* The list forms: count, copy to the stack (a vfork child may not allocate). */
-#define GATHER(first, ap, argv)                                                         \
-    do {                                                                                \
-        size_t n_ = 1;                                                                  \
-        va_start(ap, first);                                                            \
-        while (n_++, va_arg(ap, char *))                                                \
-            ;                                                                           \
-        va_end(ap);                                                                     \
-        argv = alloca(n_ * sizeof *argv);                                               \
-        va_start(ap, first);                                                            \
-        argv[0] = (char *)first;                                                        \
-        for (size_t i_ = 1; i_ < n_; i_++)                                              \
-            argv[i_] = va_arg(ap, char *);                                              \
+#define GATHER(first, ap, argv)                                                          \
+    do {                                                                                 \
+        size_t n_ = 1;                                                                   \
+        va_start(ap, first);                                                             \
+        while (n_++, va_arg(ap, char *))                                                 \
+            ;                                                                            \
+        va_end(ap);                                                                      \
+        argv = alloca(n_ * sizeof *argv);                                                \
+        va_start(ap, first);                                                             \
+        argv[0] = (char *)first;                                                         \
+        for (size_t i_ = 1; i_ < n_; i_++)                                               \
+            argv[i_] = va_arg(ap, char *);                                               \
     } while (0)
 
 OPEN int execl(const char *path, const char *arg, ...)

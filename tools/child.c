@@ -15,7 +15,8 @@
 
 static volatile sig_atomic_t child_pid;
 
-static const int passed_on[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM};
+static const int passed_on[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
+                                SIGUSR1, SIGUSR2, SIGALRM};
 enum { N_PASSED = sizeof passed_on / sizeof *passed_on };
 
 /* What the terminal sends goes to the whole foreground group, COMMAND included;

@@ -73,7 +73,8 @@ int collect_command(const struct collect *c, struct texts *argv)
               add_option(argv, "-o", c->prefix) || add_option(argv, "-f", o->format) ||
               add_option(argv, "--run-id", o->run_id) ||
               add_option(argv, "--app-version", o->app_version) ||
-              add_option(argv, "--socket", c->sockets) || (o->quiet && texts_add(argv, "-q"));
+              add_option(argv, "--socket", c->sockets) ||
+              (o->quiet && texts_add(argv, "-q"));
     for (size_t i = 0; i < o->n_meta && !bad; i++)
         bad = add_option(argv, "--metadata", o->meta[i]);
     return bad ? -1 : 0;
@@ -108,7 +109,8 @@ static int wait_status(pid_t pid)
 /* Read the gather's stdout to its end; the status line says how it went. */
 static enum collected read_status(int fd, int verbose)
 {
-    static const char whole[] = "heapline-gather: complete", part[] = "heapline-gather: incomplete";
+    static const char whole[] = "heapline-gather: complete",
+                      part[] = "heapline-gather: incomplete";
     enum collected r = COLLECTED_NOTHING;
     FILE *f = fdopen(fd, "r");
     char line[4096];
@@ -145,8 +147,9 @@ enum collected collect_run(const struct collect *c)
 
 static void print_quoted(const char *s)
 {
-    if (*s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                           "-_./:=,+@%")]) {
+    if (*s &&
+        !s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                     "-_./:=,+@%")]) {
         fprintf(stderr, " %s", s);
         return;
     }
@@ -193,7 +196,8 @@ int collect_report(const struct collect *c)
     int bad = texts_add(&argv, program) || add_option(&argv, "--stat", c->o->report);
     for (size_t i = 0; i < 2 && !any && !bad; i++)
         if (formats & region[i])
-            bad = texts_addf(&argv, "%s%s", c->prefix, hl_outputs_suffix(region[i])), any = 1;
+            bad = texts_addf(&argv, "%s%s", c->prefix, hl_outputs_suffix(region[i])),
+            any = 1;
     if (!bad && formats & HL_OUT_CSV)
         bad = texts_addf(&argv, "%s.csv", c->prefix);
     fflush(stdout);

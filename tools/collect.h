@@ -16,7 +16,7 @@ struct collect {
     const char *spool;   /* of the private collector, or NULL */
     const char *fallback_dir;
     const struct texts *hosts; /* empty: this node alone */
-    const char *log;     /* where the gather's messages go, NULL: stderr */
+    const char *log;           /* where the gather's messages go, NULL: stderr */
 };
 
 enum collected { COLLECTED_WHOLE = 0, COLLECTED_INCOMPLETE = 1, COLLECTED_NOTHING = -1 };

@@ -52,7 +52,8 @@ static int add_list(struct texts *hosts, const char *list)
 /* "n[01-03,7]x" from one comma-separated element of a Slurm list; suffix may
  * follow the bracket. */
 static int add_range(struct texts *hosts, const char *prefix, size_t n_prefix,
-                     const char *inside, size_t n_inside, const char *suffix, size_t n_suffix)
+                     const char *inside, size_t n_inside, const char *suffix,
+                     size_t n_suffix)
 {
     const char *end = inside + n_inside;
     while (inside < end) {
@@ -64,8 +65,8 @@ static int add_range(struct texts *hosts, const char *prefix, size_t n_prefix,
         if (width == 0 || hi < lo || hi - lo > HOSTS_MAX)
             return -1;
         for (; lo <= hi; lo++) {
-            int n = snprintf(host, sizeof host, "%.*s%0*lu%.*s", (int)n_prefix, prefix, width, lo,
-                             (int)n_suffix, suffix);
+            int n = snprintf(host, sizeof host, "%.*s%0*lu%.*s", (int)n_prefix, prefix,
+                             width, lo, (int)n_suffix, suffix);
             if (n < 0 || (size_t)n >= sizeof host || add_once(hosts, host, (size_t)n))
                 return -1;
         }
@@ -84,7 +85,8 @@ static int add_slurm_list(struct texts *hosts, const char *s)
             if (!close)
                 return -1;
             size_t suffix = strcspn(close + 1, ",");
-            bad = add_range(hosts, s, n, s + n + 1, (size_t)(close - s) - n - 1, close + 1, suffix);
+            bad = add_range(hosts, s, n, s + n + 1, (size_t)(close - s) - n - 1,
+                            close + 1, suffix);
             n = (size_t)(close - s) + 1 + suffix;
         } else {
             bad = add_once(hosts, s, n);
@@ -123,9 +125,10 @@ static int is_one_of(const char *s, const char *const *names)
 static int from_line(enum launcher kind, char *const *command, struct texts *hosts,
                      struct hl_err *e)
 {
-    static const char *const lists[] = {"-H", "-host", "--host", "-hosts", "--hosts", NULL};
-    static const char *const files[] = {"-hostfile", "--hostfile", "-machinefile",
-                                        "--machinefile", "-f", NULL};
+    static const char *const lists[] = {"-H",     "-host",   "--host",
+                                        "-hosts", "--hosts", NULL};
+    static const char *const files[] = {"-hostfile",     "--hostfile", "-machinefile",
+                                        "--machinefile", "-f",         NULL};
     static const char *const srun[] = {"-w", "--nodelist", NULL};
     for (size_t i = 1; command[i] && command[i + 1]; i++) {
         int bad = 0;
@@ -133,7 +136,8 @@ static int from_line(enum launcher kind, char *const *command, struct texts *hos
             bad = is_one_of(command[i], srun) && add_slurm_list(hosts, command[i + 1]);
         else if (is_one_of(command[i], lists))
             bad = add_list(hosts, command[i + 1]);
-        else if (is_one_of(command[i], files) && (kind == LAUNCH_HYDRA || strcmp(command[i], "-f")))
+        else if (is_one_of(command[i], files) &&
+                 (kind == LAUNCH_HYDRA || strcmp(command[i], "-f")))
             bad = add_file(hosts, command[i + 1], e);
         if (bad)
             return -1;
@@ -145,11 +149,13 @@ int launch_hosts(enum launcher kind, char *const *command, const char *list,
                  struct texts *hosts, struct hl_err *e)
 {
     const char *slurm = getenv("SLURM_JOB_NODELIST");
-    int bad = list ? add_list(hosts, list)
-              : kind != LAUNCH_NONE ? from_line(kind, command, hosts, e) : 0;
+    int bad = list                  ? add_list(hosts, list)
+              : kind != LAUNCH_NONE ? from_line(kind, command, hosts, e)
+                                    : 0;
     if (!bad && !hosts->n && slurm)
         bad = add_slurm_list(hosts, slurm);
     if (bad && !e->code)
-        hl_fail(e, EINVAL, "the list of hosts is not understood: %s", list ? list : slurm);
+        hl_fail(e, EINVAL, "the list of hosts is not understood: %s",
+                list ? list : slurm);
     return bad ? -1 : 0;
 }

@@ -31,9 +31,9 @@ struct inner {
     enum launcher kind;
     struct texts hosts, vars, argv, envp;
     int32_t rank, size;
-    pid_t launcher;   /* our parent at the start */
-    pid_t gatherer;   /* rank 0's child, or 0 */
-    int go;           /* its pipe: closed when our COMMAND has ended */
+    pid_t launcher; /* our parent at the start */
+    pid_t gatherer; /* rank 0's child, or 0 */
+    int go;         /* its pipe: closed when our COMMAND has ended */
     char log[4200];
 };
 
@@ -116,9 +116,10 @@ static int is_one_node(const struct inner *n)
 
 static void drop_launcher_environment(void)
 {
-    static const char *const prefixes[] = {"OMPI_", "PMIX_", "PMI_", "MPI_", "MV2_", "ORTE_",
-                                           "PRTE_", "HYDI_", "HYDRA_", "SLURM_STEP", "SLURM_PROCID",
-                                           "SLURM_LOCALID", "SLURM_NODEID"};
+    static const char *const prefixes[] = {
+        "OMPI_",        "PMIX_",         "PMI_",        "MPI_",   "MV2_",
+        "ORTE_",        "PRTE_",         "HYDI_",       "HYDRA_", "SLURM_STEP",
+        "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"};
     for (size_t again = 1; again;) {
         again = 0;
         for (char **v = environ; *v && !again; v++)
@@ -156,9 +157,13 @@ static void wait_for_others(struct inner *n)
 
 static struct collect collect_of(struct inner *n)
 {
-    return (struct collect){.o = n->s.o, .key = n->s.key, .prefix = n->s.prefix,
-        .sockets = n->s.sockets, .spool = n->s.is_private ? n->s.private.spool : NULL,
-        .fallback_dir = n->s.fallback_dir, .hosts = &n->hosts};
+    return (struct collect){.o = n->s.o,
+                            .key = n->s.key,
+                            .prefix = n->s.prefix,
+                            .sockets = n->s.sockets,
+                            .spool = n->s.is_private ? n->s.private.spool : NULL,
+                            .fallback_dir = n->s.fallback_dir,
+                            .hosts = &n->hosts};
 }
 
 static _Noreturn void gather_when_all_ended(struct inner *n, int go)
@@ -227,7 +232,8 @@ static int wait_for_gatherer(struct inner *n)
     relay_log(n->log);
     struct collect c = collect_of(n);
     if (!WIFEXITED(status) || WEXITSTATUS(status) == 2) {
-        collect_tell_command(&c, "the outputs were not written; the data are kept, write them with");
+        collect_tell_command(
+            &c, "the outputs were not written; the data are kept, write them with");
         return -1;
     }
     if (n->s.o->report && collect_report(&c))
@@ -263,7 +269,8 @@ static int prepare(struct inner *n, struct hl_err *e)
     if (session_variables(&n->s, &n->vars, e))
         return -1;
     return launch_prepare(LAUNCH_NONE, o->command, &n->vars, &n->argv, &n->envp)
-               ? hl_fail(e, ENOMEM, "no memory left") : 0;
+               ? hl_fail(e, ENOMEM, "no memory left")
+               : 0;
 }
 
 /* Rank 0 of a run on several nodes: say what to do. */
@@ -279,7 +286,8 @@ static void tell_later(struct inner *n)
         return;
     }
     fprintf(stderr,
-            "heapline-run: write the outputs with, on the run's nodes NODES: mpirun --host NODES "
+            "heapline-run: write the outputs with, on the run's nodes NODES: mpirun "
+            "--host NODES "
             "--map-by ppr:1:node heapline-gather -j %s -o %s%s%s\n",
             n->s.key, n->s.prefix, c.spool ? " --spool " : "", c.spool ? c.spool : "");
 }
@@ -311,7 +319,8 @@ static int run_rank(struct inner *n)
     if (why) {
         fprintf(stderr, "heapline-run: cannot execute %s: %s\n", n->s.o->command[0],
                 strerror(why));
-        end = (struct hl_end){HL_ENDED_EXIT, why == ENOENT ? RUN_NOT_FOUND : RUN_CANNOT_EXECUTE};
+        end = (struct hl_end){HL_ENDED_EXIT,
+                              why == ENOENT ? RUN_NOT_FOUND : RUN_CANNOT_EXECUTE};
     } else {
         struct child_watch watch = {n->s.keeper.fd, session_mend_fd, &n->s};
         if (child_wait(pid, &watch, &end))

@@ -127,7 +127,8 @@ static int is_preload(const char *var)
 }
 
 /* "LD_PRELOAD=ours" with what is there behind it. */
-static int add_merged(struct texts *t, const char *var, const char *there, const char *behind)
+static int add_merged(struct texts *t, const char *var, const char *there,
+                      const char *behind)
 {
     return there && *there ? texts_addf(t, "%s:%s%s", var, there, behind)
                            : texts_addf(t, "%s%s", var, behind);
@@ -148,8 +149,8 @@ static int copy_environment(struct texts *envp, const struct texts *vars, int wi
             return -1;
     }
     for (size_t i = 0; with_vars && i < vars->n; i++)
-        if (add_merged(envp, vars->v[i], is_preload(vars->v[i]) ? getenv("LD_PRELOAD") : NULL,
-                       ""))
+        if (add_merged(envp, vars->v[i],
+                       is_preload(vars->v[i]) ? getenv("LD_PRELOAD") : NULL, ""))
             return -1;
     return 0;
 }
@@ -182,12 +183,15 @@ static int user_preload(char *const *command, size_t i)
 static int is_env_list(char *const *command, size_t i)
 {
     const char *a = command[i];
-    return a && (!strcmp(a, "--mca") || !strcmp(a, "-mca") || !strcmp(a, "--gmca") ||
-                 !strcmp(a, "-gmca")) &&
-           command[i + 1] && !strcmp(command[i + 1], "mca_base_env_list") && command[i + 2];
+    return a &&
+           (!strcmp(a, "--mca") || !strcmp(a, "-mca") || !strcmp(a, "--gmca") ||
+            !strcmp(a, "-gmca")) &&
+           command[i + 1] && !strcmp(command[i + 1], "mca_base_env_list") &&
+           command[i + 2];
 }
 
-static int openmpi_with_list(char *const *command, const struct texts *vars, struct texts *argv)
+static int openmpi_with_list(char *const *command, const struct texts *vars,
+                             struct texts *argv)
 {
     for (size_t i = 0; command[i]; i++) {
         if (!is_env_list(command, i)) {
@@ -204,7 +208,8 @@ static int openmpi_with_list(char *const *command, const struct texts *vars, str
 }
 
 /* "-x NAME=VALUE" for one program of the line, whose options begin at i. */
-static int add_x(char *const *command, size_t i, const struct texts *vars, struct texts *argv)
+static int add_x(char *const *command, size_t i, const struct texts *vars,
+                 struct texts *argv)
 {
     int theirs = 0;
     for (; command[i] && strcmp(command[i], ":"); i++)
@@ -221,7 +226,8 @@ static int add_x(char *const *command, size_t i, const struct texts *vars, struc
 }
 
 /* Open MPI reads -x for each program of "a : b" apart. */
-static int openmpi_with_x(char *const *command, const struct texts *vars, struct texts *argv)
+static int openmpi_with_x(char *const *command, const struct texts *vars,
+                          struct texts *argv)
 {
     if (texts_add(argv, command[0]) || add_x(command, 1, vars, argv))
         return -1;
@@ -236,7 +242,8 @@ static int openmpi_with_x(char *const *command, const struct texts *vars, struct
         int done = 0;
         for (size_t k = 0; k < vars->n && !done; k++)
             if (is_preload(vars->v[k])) {
-                if (add_merged(argv, vars->v[k], value ? value + 1 : getenv("LD_PRELOAD"), ""))
+                if (add_merged(argv, vars->v[k], value ? value + 1 : getenv("LD_PRELOAD"),
+                               ""))
                     return -1;
                 done = 1;
             }
@@ -246,8 +253,8 @@ static int openmpi_with_x(char *const *command, const struct texts *vars, struct
     return 0;
 }
 
-static int prepare_openmpi(char *const *command, const struct texts *vars, struct texts *argv,
-                           struct texts *envp)
+static int prepare_openmpi(char *const *command, const struct texts *vars,
+                           struct texts *argv, struct texts *envp)
 {
     const char *list = getenv("OMPI_MCA_mca_base_env_list");
     int on_line = 0;

@@ -10,7 +10,13 @@
 
 #include <stddef.h>
 
-enum launcher { LAUNCH_NONE, LAUNCH_OPENMPI, LAUNCH_HYDRA, LAUNCH_SRUN, LAUNCH_MPI_OTHER };
+enum launcher {
+    LAUNCH_NONE,
+    LAUNCH_OPENMPI,
+    LAUNCH_HYDRA,
+    LAUNCH_SRUN,
+    LAUNCH_MPI_OTHER
+};
 
 /* A list of texts; owns them. */
 struct texts {
@@ -18,7 +24,8 @@ struct texts {
     size_t n;
 };
 int texts_add(struct texts *t, const char *s);
-int texts_addf(struct texts *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int texts_addf(struct texts *t, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void texts_fini(struct texts *t);
 
 /* What is this COMMAND? Looks at its name, at what the name is a link to, and

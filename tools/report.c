@@ -35,17 +35,33 @@ static const char help[] =
     "      --color=WHEN         accepted; tables have no colour\n"
     "      --help, --version\n";
 
-enum { O_STAT = 256, O_SORT, O_TOP, O_RANK, O_PATH, O_RUN, O_DENOMINATOR, O_FORMAT, O_COLOR,
-       O_HELP, O_VERSION };
+enum {
+    O_STAT = 256,
+    O_SORT,
+    O_TOP,
+    O_RANK,
+    O_PATH,
+    O_RUN,
+    O_DENOMINATOR,
+    O_FORMAT,
+    O_COLOR,
+    O_HELP,
+    O_VERSION
+};
 
-static const struct option longs[] = {
-    {"stat", 1, NULL, O_STAT},     {"sort", 1, NULL, O_SORT},
-    {"top", 1, NULL, O_TOP},       {"rank", 1, NULL, O_RANK},
-    {"path", 1, NULL, O_PATH},     {"run", 1, NULL, O_RUN},
-    {"denominator", 1, NULL, O_DENOMINATOR}, {"format", 1, NULL, O_FORMAT},
-    {"output", 1, NULL, 'o'},      {"color", 2, NULL, O_COLOR},
-    {"help", 0, NULL, O_HELP},     {"version", 0, NULL, O_VERSION},
-    {NULL, 0, NULL, 0}};
+static const struct option longs[] = {{"stat", 1, NULL, O_STAT},
+                                      {"sort", 1, NULL, O_SORT},
+                                      {"top", 1, NULL, O_TOP},
+                                      {"rank", 1, NULL, O_RANK},
+                                      {"path", 1, NULL, O_PATH},
+                                      {"run", 1, NULL, O_RUN},
+                                      {"denominator", 1, NULL, O_DENOMINATOR},
+                                      {"format", 1, NULL, O_FORMAT},
+                                      {"output", 1, NULL, 'o'},
+                                      {"color", 2, NULL, O_COLOR},
+                                      {"help", 0, NULL, O_HELP},
+                                      {"version", 0, NULL, O_VERSION},
+                                      {NULL, 0, NULL, 0}};
 
 static int usage(const char *what, const char *arg)
 {
@@ -59,9 +75,10 @@ static int take_sort(struct report_options *o, const char *key)
     static const struct {
         const char *name;
         enum report_sort sort;
-    } keys[] = {{"time", SORT_TIME}, {"name", SORT_NAME},     {"ncalls", SORT_NCALLS},
-                {"exclusive", SORT_EXCLUSIVE}, {"rank", SORT_RANK}, {"peak", SORT_PEAK},
-                {"live", SORT_LIVE}, {"allocs", SORT_ALLOCS}, {"vmhwm", SORT_VMHWM}};
+    } keys[] = {
+        {"time", SORT_TIME},           {"name", SORT_NAME},     {"ncalls", SORT_NCALLS},
+        {"exclusive", SORT_EXCLUSIVE}, {"rank", SORT_RANK},     {"peak", SORT_PEAK},
+        {"live", SORT_LIVE},           {"allocs", SORT_ALLOCS}, {"vmhwm", SORT_VMHWM}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i].name)) {
             o->sort = keys[i].sort;
@@ -114,7 +131,8 @@ static int take(struct report_options *o, int c, const char *arg)
     case O_STAT:
         stat = hl_stat_parse(arg);
         o->stat = stat < 0 ? HL_STAT_MEAN : (enum hl_stat)stat;
-        return stat < 0 ? usage("--stat knows mean, sum, min, max and median, not", arg) : 0;
+        return stat < 0 ? usage("--stat knows mean, sum, min, max and median, not", arg)
+                        : 0;
     case O_SORT: return take_sort(o, arg);
     case O_TOP:
         if (hl_parse_i64(arg, 1, 1 << 30, &n))
@@ -127,13 +145,15 @@ static int take(struct report_options *o, int c, const char *arg)
     case O_DENOMINATOR: o->denominator = arg; return 0;
     case O_FORMAT:
         o->format = !strcmp(arg, "csv") ? REPORT_CSV : REPORT_TABLE;
-        return o->format || !strcmp(arg, "table") ? 0 : usage("--format knows table and csv, not",
-                                                              arg);
+        return o->format || !strcmp(arg, "table")
+                   ? 0
+                   : usage("--format knows table and csv, not", arg);
     case 'o': o->output = arg; return 0;
     case O_COLOR: return 0;
     case O_HELP: fputs(help, stdout); return 1;
     default:
-        printf("heapline-report %s (wire version %d)\n", PACKAGE_VERSION, HL_WIRE_VERSION);
+        printf("heapline-report %s (wire version %d)\n", PACKAGE_VERSION,
+               HL_WIRE_VERSION);
         return 1;
     }
 }
@@ -244,8 +264,8 @@ static int report_files(FILE *out, struct report_options *o, struct hl_err *e)
                           o->file[i]);
 #ifndef HAVE_HDF5
         if (kind == HL_FILE_HDF5)
-            bad = hl_fail(e, HL_ERR_FORMAT, "%s: this build reads no HDF5 (--without-hdf5)",
-                          o->file[i]);
+            bad = hl_fail(e, HL_ERR_FORMAT,
+                          "%s: this build reads no HDF5 (--without-hdf5)", o->file[i]);
 #endif
         if (any++)
             fputc('\n', out);

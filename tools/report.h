@@ -13,8 +13,18 @@
 #include <stdio.h>
 
 enum report_format { REPORT_TABLE, REPORT_CSV };
-enum report_sort { SORT_DEFAULT, SORT_TIME, SORT_NAME, SORT_NCALLS, SORT_EXCLUSIVE, SORT_RANK,
-                   SORT_PEAK, SORT_LIVE, SORT_ALLOCS, SORT_VMHWM };
+enum report_sort {
+    SORT_DEFAULT,
+    SORT_TIME,
+    SORT_NAME,
+    SORT_NCALLS,
+    SORT_EXCLUSIVE,
+    SORT_RANK,
+    SORT_PEAK,
+    SORT_LIVE,
+    SORT_ALLOCS,
+    SORT_VMHWM
+};
 
 struct rank_range {
     uint64_t lo, hi;

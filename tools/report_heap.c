@@ -108,8 +108,9 @@ static void print_table(FILE *out, const struct heap *h, size_t n)
 {
     fprintf(out, "Heap of each process\n");
     rule(out);
-    fprintf(out, "%5s %-16s %9s %11s %13s %13s %13s %10s %13s %13s\n", "rank", "host", "pid",
-            "elapsed s", "allocs", "frees", "peak", "at s", "live at exit", "VmHWM");
+    fprintf(out, "%5s %-16s %9s %11s %13s %13s %13s %10s %13s %13s\n", "rank", "host",
+            "pid", "elapsed s", "allocs", "frees", "peak", "at s", "live at exit",
+            "VmHWM");
     rule(out);
     for (size_t i = 0; i < n; i++)
         print_row(out, &h->row[i]);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 struct line {
-    size_t path;  /* SIZE_MAX: a parent that is not in the catalog */
+    size_t path; /* SIZE_MAX: a parent that is not in the catalog */
     const char *name;
     double time, exclusive, largest, mean;
     uint64_t hits;
@@ -48,12 +48,14 @@ static int compute(struct table *t)
     double *scratch = malloc(((size_t)t->p->n_ranks + 1) * sizeof *scratch);
     t->of_path = calloc(n + 1, sizeof *t->of_path);
     for (size_t i = 0; scratch && t->of_path && i < n; i++)
-        t->of_path[i] = (struct line){
-            .path = i, .name = t->p->catalog.paths.name[i], .hits = t->p->hits[i],
-            .time = hl_profile_inclusive(t->p, i, t->o->stat, scratch),
-            .exclusive = hl_profile_exclusive(t->p, i, t->o->stat, scratch),
-            .largest = hl_profile_inclusive(t->p, i, HL_STAT_MAX, scratch),
-            .mean = hl_profile_inclusive(t->p, i, HL_STAT_MEAN, scratch)};
+        t->of_path[i] =
+            (struct line){.path = i,
+                          .name = t->p->catalog.paths.name[i],
+                          .hits = t->p->hits[i],
+                          .time = hl_profile_inclusive(t->p, i, t->o->stat, scratch),
+                          .exclusive = hl_profile_exclusive(t->p, i, t->o->stat, scratch),
+                          .largest = hl_profile_inclusive(t->p, i, HL_STAT_MAX, scratch),
+                          .mean = hl_profile_inclusive(t->p, i, HL_STAT_MEAN, scratch)};
     int bad = !scratch || !t->of_path;
     free(scratch);
     return bad;
@@ -97,8 +99,8 @@ static void print_line(const struct table *t, const struct line *l)
 {
     char time[32], avg[32], exc[32], total[16] = "-";
     if (l->path == SIZE_MAX) {
-        fprintf(t->out, "%*s%-*s\n", (int)(2 * l->depth), "", t->width - (int)(2 * l->depth),
-                l->name);
+        fprintf(t->out, "%*s%-*s\n", (int)(2 * l->depth), "",
+                t->width - (int)(2 * l->depth), l->name);
         return;
     }
     report_time(l->time, time);
@@ -107,8 +109,8 @@ static void print_line(const struct table *t, const struct line *l)
     if (t->p->has_denominator)
         snprintf(total, sizeof total, "%.1f%%", percent(t, l->time));
     fprintf(t->out, "%*s%-*s %9llu %13s %7s %13s %13s %9.2f\n", (int)(2 * l->depth), "",
-            t->width - (int)(2 * l->depth), l->name, (unsigned long long)l->hits, time, total,
-            avg, exc, l->mean > 0 ? l->largest / l->mean : 1.0);
+            t->width - (int)(2 * l->depth), l->name, (unsigned long long)l->hits, time,
+            total, avg, exc, l->mean > 0 ? l->largest / l->mean : 1.0);
 }
 
 static void print_csv_line(const struct table *t, const struct line *l)
@@ -155,7 +157,8 @@ static struct line line_of(const struct table *t, const struct hl_region_node *n
     return l;
 }
 
-static int print_children(const struct table *t, const struct hl_region_tree *tree, size_t node)
+static int print_children(const struct table *t, const struct hl_region_tree *tree,
+                          size_t node)
 {
     struct child {
         struct line line;
@@ -219,7 +222,8 @@ static void print_end(const struct table *t)
     rule(t);
     report_time(t->p->total, time);
     if (t->p->has_denominator)
-        fprintf(t->out, "Sum of %s over all ranks and frames: %s\n", t->p->denominator, time);
+        fprintf(t->out, "Sum of %s over all ranks and frames: %s\n", t->p->denominator,
+                time);
     else
         fprintf(t->out, "There is no metric %s: %%tot is not known\n", t->p->denominator);
 }
@@ -243,8 +247,8 @@ int report_regions(FILE *out, const struct report_options *o, const struct hl_pr
                 (unsigned long long)p->n_frames, p->version, *p->run_id ? ", run " : "",
                 p->run_id);
         rule(&t);
-        fprintf(out, "%-*s %9s %13s %7s %13s %13s %9s\n", t.width, "Section", "ncalls", "time",
-                "%tot", "avg", "exclusive", "max/mean");
+        fprintf(out, "%-*s %9s %13s %7s %13s %13s %9s\n", t.width, "Section", "ncalls",
+                "time", "%tot", "avg", "exclusive", "max/mean");
         rule(&t);
         bad = flat ? print_flat(&t) : print_tree(&t);
         print_end(&t);

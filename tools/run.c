@@ -61,7 +61,8 @@ static int prepare(struct run *r, const struct run_options *o, struct hl_err *e)
     if (session_variables(&r->s, &r->vars, e))
         return -1;
     return launch_prepare(r->kind, o->command, &r->vars, &r->argv, &r->envp)
-               ? hl_fail(e, ENOMEM, "no memory left") : 0;
+               ? hl_fail(e, ENOMEM, "no memory left")
+               : 0;
 }
 
 static void explain(const struct run *r)
@@ -70,13 +71,16 @@ static void explain(const struct run *r)
     if (!o->verbose)
         return;
     fprintf(stderr, "heapline-run: run %s, collector %s, outputs %s.*\n", r->s.key,
-            !r->s.has_collector ? "none" : r->s.is_private ? r->s.private.socket : r->s.sockets,
+            !r->s.has_collector ? "none"
+            : r->s.is_private   ? r->s.private.socket
+                                : r->s.sockets,
             r->s.prefix);
 }
 
 static int cannot_execute(struct run *r, int why)
 {
-    fprintf(stderr, "heapline-run: cannot execute %s: %s\n", r->s.o->command[0], strerror(why));
+    fprintf(stderr, "heapline-run: cannot execute %s: %s\n", r->s.o->command[0],
+            strerror(why));
     session_discard(&r->s);
     return why == ENOENT ? RUN_NOT_FOUND : RUN_CANNOT_EXECUTE;
 }
@@ -85,12 +89,17 @@ static int cannot_execute(struct run *r, int why)
 static int finish(struct run *r)
 {
     struct session *s = &r->s;
-    struct collect c = {.o = s->o, .key = s->key, .prefix = s->prefix, .sockets = s->sockets,
+    struct collect c = {.o = s->o,
+                        .key = s->key,
+                        .prefix = s->prefix,
+                        .sockets = s->sockets,
                         .spool = s->is_private ? s->private.spool : NULL,
-                        .fallback_dir = s->fallback_dir, .hosts = &r->hosts};
+                        .fallback_dir = s->fallback_dir,
+                        .hosts = &r->hosts};
     enum collected how = session_mend(s) ? COLLECTED_NOTHING : collect_run(&c);
     if (how == COLLECTED_NOTHING) {
-        collect_tell_command(&c, "the outputs were not written; the data are kept, write them with");
+        collect_tell_command(
+            &c, "the outputs were not written; the data are kept, write them with");
         return -1;
     }
     if (s->o->report && collect_report(&c))

@@ -41,24 +41,42 @@ static const char help[] =
     "The exit status is COMMAND's own; 125 for errors of heapline-run itself, 126 when\n"
     "COMMAND cannot be executed, 127 when it is not found.\n";
 
-enum { O_RUN_ID = 256, O_APP, O_META, O_NO_HEAP, O_NO_FRAMES, O_SOCKET, O_PRIVATE, O_HOSTS,
-       O_LAUNCHER, O_HELP, O_VERSION };
+enum {
+    O_RUN_ID = 256,
+    O_APP,
+    O_META,
+    O_NO_HEAP,
+    O_NO_FRAMES,
+    O_SOCKET,
+    O_PRIVATE,
+    O_HOSTS,
+    O_LAUNCHER,
+    O_HELP,
+    O_VERSION
+};
 
-static const struct option longs[] = {
-    {"output", 1, NULL, 'o'},        {"format", 1, NULL, 'f'},
-    {"run-id", 1, NULL, O_RUN_ID},   {"app-version", 1, NULL, O_APP},
-    {"metadata", 1, NULL, O_META},   {"report", 2, NULL, 'r'},
-    {"no-heap", 0, NULL, O_NO_HEAP}, {"no-frames", 0, NULL, O_NO_FRAMES},
-    {"socket", 1, NULL, O_SOCKET},   {"private", 0, NULL, O_PRIVATE},
-    {"hosts", 1, NULL, O_HOSTS},     {"launcher", 1, NULL, O_LAUNCHER},
-    {"quiet", 0, NULL, 'q'},         {"verbose", 0, NULL, 'v'},
-    {"help", 0, NULL, O_HELP},       {"version", 0, NULL, O_VERSION},
-    {NULL, 0, NULL, 0}};
+static const struct option longs[] = {{"output", 1, NULL, 'o'},
+                                      {"format", 1, NULL, 'f'},
+                                      {"run-id", 1, NULL, O_RUN_ID},
+                                      {"app-version", 1, NULL, O_APP},
+                                      {"metadata", 1, NULL, O_META},
+                                      {"report", 2, NULL, 'r'},
+                                      {"no-heap", 0, NULL, O_NO_HEAP},
+                                      {"no-frames", 0, NULL, O_NO_FRAMES},
+                                      {"socket", 1, NULL, O_SOCKET},
+                                      {"private", 0, NULL, O_PRIVATE},
+                                      {"hosts", 1, NULL, O_HOSTS},
+                                      {"launcher", 1, NULL, O_LAUNCHER},
+                                      {"quiet", 0, NULL, 'q'},
+                                      {"verbose", 0, NULL, 'v'},
+                                      {"help", 0, NULL, O_HELP},
+                                      {"version", 0, NULL, O_VERSION},
+                                      {NULL, 0, NULL, 0}};
 
 static int usage(const char *what, const char *arg)
 {
-    fprintf(stderr, "heapline-run: %s%s%s; see heapline-run --help\n", what, arg ? ": " : "",
-            arg ? arg : "");
+    fprintf(stderr, "heapline-run: %s%s%s; see heapline-run --help\n", what,
+            arg ? ": " : "", arg ? arg : "");
     return -1;
 }
 
@@ -89,7 +107,9 @@ static int take(struct run_options *o, int c, const char *arg)
     case 'o': o->prefix = arg; return *arg ? 0 : usage("--output wants a name", NULL);
     case 'f':
         o->format = arg;
-        return hl_outputs_parse(arg) ? 0 : usage("--format knows json, hdf5 and csv, not", arg);
+        return hl_outputs_parse(arg)
+                   ? 0
+                   : usage("--format knows json, hdf5 and csv, not", arg);
     case 'r': return take_report(o, arg);
     case 'q': o->quiet = 1; return 0;
     case 'v': o->verbose = 1; return 0;

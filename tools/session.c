@@ -26,8 +26,8 @@ void session_new_key(struct session *s)
         r = (uint64_t)t.tv_nsec * 0x9e3779b97f4a7c15u ^ (uint64_t)t.tv_sec << 20 ^
             (uint64_t)getpid();
     }
-    snprintf(s->key, sizeof s->key, "%.200s%s%016llx", job ? job : "", job && *job ? "." : "",
-             (unsigned long long)r);
+    snprintf(s->key, sizeof s->key, "%.200s%s%016llx", job ? job : "",
+             job && *job ? "." : "", (unsigned long long)r);
 }
 
 static int be_keeper(struct session *s, struct hl_err *e)
@@ -89,12 +89,15 @@ int session_mend(struct session *s)
         return -1;
     }
     if (keep_private(s, &e)) {
-        fprintf(stderr, "heapline-run: the private collector ended and cannot be started again: %s\n",
-                e.text);
+        fprintf(
+            stderr,
+            "heapline-run: the private collector ended and cannot be started again: %s\n",
+            e.text);
         return -1;
     }
     if (!s->o->quiet)
-        fprintf(stderr, "heapline-run: the private collector ended; it was started again\n");
+        fprintf(stderr,
+                "heapline-run: the private collector ended; it was started again\n");
     return 0;
 }
 
@@ -109,8 +112,9 @@ int session_mend_fd(void *session)
 int session_variables(const struct session *s, struct texts *vars, struct hl_err *e)
 {
     /* What the user set for the agents must reach the ranks of other nodes. */
-    static const char *const passed[] = {"HEAPLINE_OUTPUT", "HEAPLINE_WAIT", "HEAPLINE_ON_FULL",
-                                         "HEAPLINE_BUFFER", "HEAPLINE_CLOCK", "HEAPLINE_VERBOSE"};
+    static const char *const passed[] = {"HEAPLINE_OUTPUT",  "HEAPLINE_WAIT",
+                                         "HEAPLINE_ON_FULL", "HEAPLINE_BUFFER",
+                                         "HEAPLINE_CLOCK",   "HEAPLINE_VERBOSE"};
     char agent[4096];
     int bad = 0;
     if (!s->o->no_heap) {
@@ -123,7 +127,9 @@ int session_variables(const struct session *s, struct texts *vars, struct hl_err
           texts_addf(vars, "HEAPLINE_FALLBACK_DIR=%s", s->fallback_dir);
     if (s->o->no_heap || s->o->no_frames)
         bad = bad || texts_addf(vars, "HEAPLINE_DISABLE=%s",
-                                !s->o->no_frames ? "heap" : s->o->no_heap ? "1" : "frames");
+                                !s->o->no_frames ? "heap"
+                                : s->o->no_heap  ? "1"
+                                                 : "frames");
     for (size_t i = 0; i < sizeof passed / sizeof *passed && !bad; i++)
         if (getenv(passed[i]))
             bad = texts_addf(vars, "%s=%s", passed[i], getenv(passed[i]));

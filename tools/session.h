@@ -16,9 +16,9 @@ struct session {
     const struct run_options *o;
     char key[HL_KEY_MAX + 1];
     struct hl_private private;
-    int is_private;     /* a private collector was started (or joined) */
+    int is_private; /* a private collector was started (or joined) */
     int has_collector;
-    char sockets[512];  /* HEAPLINE_SOCKET of the agents */
+    char sockets[512]; /* HEAPLINE_SOCKET of the agents */
     const char *fallback_dir;
     struct hl_link keeper;
     int n_mended;

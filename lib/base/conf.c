@@ -31,8 +31,8 @@ static void trim(const char **p, size_t *n)
         (*n)--;
 }
 
-static int bad_line(const struct line *l, struct hl_err *e, const char *what, const char *text,
-                    size_t n)
+static int bad_line(const struct line *l, struct hl_err *e, const char *what,
+                    const char *text, size_t n)
 {
     char shown[80];
     hl_printable(text, n, shown, sizeof shown);
@@ -47,23 +47,25 @@ static int printable(const char *p, size_t n)
     return 1;
 }
 
-static int take_value(const struct line *l, const struct hl_conf_key *k, const char *p, size_t n,
-                      void *out, struct hl_err *e)
+static int take_value(const struct line *l, const struct hl_conf_key *k, const char *p,
+                      size_t n, void *out, struct hl_err *e)
 {
     char value[HL_CONF_VALUE_MAX + 1], shown[80];
     const char *why = "is not valid";
     if (!n)
-        return hl_fail(e, HL_ERR_FORMAT, "%s:%zu: %s has no value", l->name, l->number, k->name);
+        return hl_fail(e, HL_ERR_FORMAT, "%s:%zu: %s has no value", l->name, l->number,
+                       k->name);
     if (n > HL_CONF_VALUE_MAX || !printable(p, n))
-        return hl_fail(e, HL_ERR_FORMAT, "%s:%zu: the value of %s is too long or not text",
-                       l->name, l->number, k->name);
+        return hl_fail(e, HL_ERR_FORMAT,
+                       "%s:%zu: the value of %s is too long or not text", l->name,
+                       l->number, k->name);
     memcpy(value, p, n);
     value[n] = 0;
     if (k->set((char *)out + k->offset, value, &why) == 0)
         return 0;
     hl_printable(p, n, shown, sizeof shown);
-    return hl_fail(e, HL_ERR_FORMAT, "%s:%zu: %s = %s: %s", l->name, l->number, k->name, shown,
-                   why);
+    return hl_fail(e, HL_ERR_FORMAT, "%s:%zu: %s = %s: %s", l->name, l->number, k->name,
+                   shown, why);
 }
 
 static int take_line(const struct line *l, const struct hl_conf_key *keys, size_t n_keys,
@@ -85,16 +87,17 @@ static int take_line(const struct line *l, const struct hl_conf_key *keys, size_
         if (strlen(keys[i].name) != key_n || memcmp(keys[i].name, key, key_n) != 0)
             continue;
         if (seen[i])
-            return hl_fail(e, HL_ERR_FORMAT, "%s:%zu: %s was set before, in line %zu", l->name,
-                           l->number, keys[i].name, seen[i]);
+            return hl_fail(e, HL_ERR_FORMAT, "%s:%zu: %s was set before, in line %zu",
+                           l->name, l->number, keys[i].name, seen[i]);
         seen[i] = l->number;
         return take_value(l, &keys[i], value, value_n, out, e);
     }
     return bad_line(l, e, "unknown key", key, key_n);
 }
 
-int hl_conf_parse(const char *name, const char *text, size_t n, const struct hl_conf_key *keys,
-                  size_t n_keys, void *out, struct hl_err *e)
+int hl_conf_parse(const char *name, const char *text, size_t n,
+                  const struct hl_conf_key *keys, size_t n_keys, void *out,
+                  struct hl_err *e)
 {
     size_t seen[HL_CONF_KEYS_MAX] = {0};
     struct line l = {name, 0, text, 0};
@@ -133,8 +136,8 @@ static char *read_text(int fd, size_t *n)
     return NULL;
 }
 
-int hl_conf_load(const char *path, const struct hl_conf_key *keys, size_t n_keys, void *out,
-                 struct hl_err *e)
+int hl_conf_load(const char *path, const struct hl_conf_key *keys, size_t n_keys,
+                 void *out, struct hl_err *e)
 {
     size_t n;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -155,8 +158,8 @@ int hl_conf_duration(const char *value, int64_t *out_ns)
     static const struct {
         const char *suffix;
         int64_t ns;
-    } units[] = {{"", 1000000000}, {"ms", 1000000}, {"s", 1000000000}, {"m", 60000000000},
-                 {"h", 3600000000000}, {"d", 86400000000000}};
+    } units[] = {{"", 1000000000},   {"ms", 1000000},      {"s", 1000000000},
+                 {"m", 60000000000}, {"h", 3600000000000}, {"d", 86400000000000}};
     int64_t v = 0;
     const char *p = value;
     if (*p < '0' || *p > '9')

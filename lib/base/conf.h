@@ -24,11 +24,12 @@ struct hl_conf_key {
 
 /* Parse n bytes of text; name is for messages.  out may be partly filled when
  * -1 is returned: parse into a copy. */
-int hl_conf_parse(const char *name, const char *text, size_t n, const struct hl_conf_key *keys,
-                  size_t n_keys, void *out, struct hl_err *e);
+int hl_conf_parse(const char *name, const char *text, size_t n,
+                  const struct hl_conf_key *keys, size_t n_keys, void *out,
+                  struct hl_err *e);
 /* The same from a file.  1: there is none (e untouched). */
-int hl_conf_load(const char *path, const struct hl_conf_key *keys, size_t n_keys, void *out,
-                 struct hl_err *e);
+int hl_conf_load(const char *path, const struct hl_conf_key *keys, size_t n_keys,
+                 void *out, struct hl_err *e);
 
 /* "10", "250ms", "10s", "5m", "2h", "7d" to nanoseconds; a bare number is
  * seconds.  0, or -1. */

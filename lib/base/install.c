@@ -26,8 +26,8 @@ static int own_folder(char *out, size_t cap)
     return 0;
 }
 
-static int try_path(const char *dir, const char *sub, const char *name, int mode, char *out,
-                    size_t cap)
+static int try_path(const char *dir, const char *sub, const char *name, int mode,
+                    char *out, size_t cap)
 {
     int n = snprintf(out, cap, "%s%s/%s", dir, sub, name);
     return n > 0 && (size_t)n < cap && access(out, mode) == 0 ? 0 : -1;
@@ -44,7 +44,8 @@ int hl_find_program(const char *name, char *out, size_t cap, struct hl_err *e)
     if (try_path(BINDIR, "", name, X_OK, out, cap) == 0 ||
         try_path(SBINDIR, "", name, X_OK, out, cap) == 0)
         return 0;
-    return hl_fail(e, ENOENT, "cannot find %s: looked in %s and %s", name, BINDIR, SBINDIR);
+    return hl_fail(e, ENOENT, "cannot find %s: looked in %s and %s", name, BINDIR,
+                   SBINDIR);
 }
 
 int hl_find_agent(const char *name, char *out, size_t cap, struct hl_err *e)

@@ -14,8 +14,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static const char *const level_names[] = {[HL_LOG_ERR] = "error", [HL_LOG_WARNING] = "warning",
-                                          [HL_LOG_NOTICE] = "notice", [HL_LOG_INFO] = "info",
+static const char *const level_names[] = {[HL_LOG_ERR] = "error",
+                                          [HL_LOG_WARNING] = "warning",
+                                          [HL_LOG_NOTICE] = "notice",
+                                          [HL_LOG_INFO] = "info",
                                           [HL_LOG_DEBUG] = "debug"};
 
 int hl_log_level_by_name(const char *name)
@@ -41,8 +43,9 @@ static int put_journal(struct hl_log *l, int level, const struct hl_log_about *a
                        const char *line)
 {
     char out[2048];
-    size_t n = field(out, sizeof out, 0,
-                     "PRIORITY=%d\nSYSLOG_IDENTIFIER=heaplined\nMESSAGE=%s\n", level, line);
+    size_t n =
+        field(out, sizeof out, 0,
+              "PRIORITY=%d\nSYSLOG_IDENTIFIER=heaplined\nMESSAGE=%s\n", level, line);
     if (a && a->key)
         n = field(out, sizeof out, n, "HEAPLINE_JOB=%s\n", a->key);
     if (a && a->uid >= 0)
@@ -57,7 +60,8 @@ static void put_line(struct hl_log *l, int level, const struct hl_log_about *a,
 {
     if (l->journal >= 0 && put_journal(l, level, a, line) == 0)
         return;
-    fprintf(stderr, "heaplined: %s%s%s\n", level <= HL_LOG_WARNING ? level_names[level] : "",
+    fprintf(stderr, "heaplined: %s%s%s\n",
+            level <= HL_LOG_WARNING ? level_names[level] : "",
             level <= HL_LOG_WARNING ? ": " : "", line);
 }
 
@@ -80,7 +84,8 @@ void hl_log_fini(struct hl_log *l)
 
 int hl_log_to_journal(struct hl_log *l)
 {
-    struct sockaddr_un a = {.sun_family = AF_UNIX, .sun_path = "/run/systemd/journal/socket"};
+    struct sockaddr_un a = {.sun_family = AF_UNIX,
+                            .sun_path = "/run/systemd/journal/socket"};
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof a)) {
         if (fd >= 0)
@@ -97,7 +102,8 @@ static void end_window(struct hl_log *l, struct hl_log_kind *k, int64_t now)
     char line[128];
     if (k->n_held && k->level <= l->level) {
         snprintf(line, sizeof line, "%s (%llu more in %lld s)", k->name,
-                 (unsigned long long)k->n_held, (long long)((now - k->since_ns) / 1000000000));
+                 (unsigned long long)k->n_held,
+                 (long long)((now - k->since_ns) / 1000000000));
         l->put(l, k->level, NULL, line);
     }
     k->n = k->n_held = 0;
@@ -140,8 +146,8 @@ static int held_back(struct hl_log *l, int level, const char *kind)
     return 1;
 }
 
-void hl_log(struct hl_log *l, int level, const char *kind, const struct hl_log_about *about,
-            const char *format, ...)
+void hl_log(struct hl_log *l, int level, const char *kind,
+            const struct hl_log_about *about, const char *format, ...)
 {
     char line[1024];
     va_list ap;

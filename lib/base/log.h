@@ -35,13 +35,13 @@ struct hl_log_kind {
 };
 
 struct hl_log {
-    int level;      /* the highest that is printed */
-    uint32_t burst; /* of one kind in HL_LOG_WINDOW_S; 0: no limit */
-    int journal;    /* socket to the journal, or -1: stderr */
+    int level;            /* the highest that is printed */
+    uint32_t burst;       /* of one kind in HL_LOG_WINDOW_S; 0: no limit */
+    int journal;          /* socket to the journal, or -1: stderr */
     int64_t (*now)(void); /* seams for tests; set by hl_log_init */
     void (*put)(struct hl_log *l, int level, const struct hl_log_about *about,
                 const char *line);
-    void *ctx;      /* for put */
+    void *ctx; /* for put */
     struct hl_log_kind kind[HL_LOG_KINDS];
 };
 
@@ -53,8 +53,9 @@ int hl_log_to_journal(struct hl_log *l);
 
 /* One line.  kind: a literal that names what happens, lines of one kind are
  * limited together; NULL: never held back.  about may be NULL. */
-void hl_log(struct hl_log *l, int level, const char *kind, const struct hl_log_about *about,
-            const char *format, ...) __attribute__((format(printf, 5, 6)));
+void hl_log(struct hl_log *l, int level, const char *kind,
+            const struct hl_log_about *about, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 
 /* Say how many were held back in windows that are over; call now and then. */
 void hl_log_tick(struct hl_log *l);

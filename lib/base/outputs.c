@@ -15,8 +15,10 @@
 static const struct {
     const char *word, *suffix;
     unsigned bit;
-} kinds[] = {{"json", ".json", HL_OUT_JSON}, {"hdf5", ".h5", HL_OUT_HDF5},
-             {"h5", ".h5", HL_OUT_HDF5},     {"csv", ".csv", HL_OUT_CSV}};
+} kinds[] = {{"json", ".json", HL_OUT_JSON},
+             {"hdf5", ".h5", HL_OUT_HDF5},
+             {"h5", ".h5", HL_OUT_HDF5},
+             {"csv", ".csv", HL_OUT_CSV}};
 
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 

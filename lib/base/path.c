@@ -22,9 +22,10 @@ int hl_path_own_dir_at(int dirfd, const char *name, struct hl_err *e)
         return hl_fail_errno(e, "cannot open the folder %s", name);
     if (fstat(fd, &st) || st.st_uid != geteuid() || (st.st_mode & 07777) != 0700) {
         close(fd);
-        return hl_fail(e, EPERM,
-                       "the folder %s is not yours alone: it must belong to uid %ld with mode 0700",
-                       name, (long)geteuid());
+        return hl_fail(
+            e, EPERM,
+            "the folder %s is not yours alone: it must belong to uid %ld with mode 0700",
+            name, (long)geteuid());
     }
     return fd;
 }
@@ -155,7 +156,8 @@ static int remove_below(int dirfd)
             continue;
         if (unlinkat(dirfd, de->d_name, 0) == 0)
             continue;
-        int sub = openat(dirfd, de->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int sub =
+            openat(dirfd, de->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (sub >= 0)
             bad |= remove_below(sub);
         bad |= unlinkat(dirfd, de->d_name, AT_REMOVEDIR);

@@ -26,9 +26,9 @@ int hl_path_pread_all(int fd, void *p, size_t n, off_t at);
 
 /* An output under its temporary name, beside its final one. */
 struct hl_out {
-    FILE *file;      /* buffered; NULL when only the name is wanted (HDF5) */
-    char *name;      /* final */
-    char *temp;      /* temporary, in the same folder */
+    FILE *file; /* buffered; NULL when only the name is wanted (HDF5) */
+    char *name; /* final */
+    char *temp; /* temporary, in the same folder */
 };
 /* Begin: makes the temporary file.  with_stdio: open o->file as well. */
 int hl_out_begin(struct hl_out *o, const char *name, int with_stdio, struct hl_err *e);

@@ -115,8 +115,9 @@ int hl_private_start(struct hl_private *p, const char *spool, struct hl_link *li
     close(dir);
     if (lock < 0)
         return hl_fail_errno(e, "cannot open %s/lock", p->dir);
-    int bad = flock(lock, LOCK_EX | LOCK_NB) == 0 ? start(p, spool ? spool : p->spool, lock, link, e)
-                                                  : wait_ready(p, 0, link, e);
+    int bad = flock(lock, LOCK_EX | LOCK_NB) == 0
+                  ? start(p, spool ? spool : p->spool, lock, link, e)
+                  : wait_ready(p, 0, link, e);
     close(lock);
     if (bad && access(p->spool, F_OK)) /* nothing was kept: leave no trace */
         hl_path_remove_tree(p->dir);

@@ -15,10 +15,10 @@
 #include <sys/types.h>
 
 struct hl_private {
-    char dir[HL_NAME_CAP];         /* /tmp/heapline-UID/ESCAPED-KEY */
-    char socket[HL_NAME_CAP + 8];  /* DIR/s */
-    char spool[HL_NAME_CAP + 8];   /* DIR/spool */
-    char log[HL_NAME_CAP + 8];     /* DIR/log: what heaplined has to say */
+    char dir[HL_NAME_CAP];        /* /tmp/heapline-UID/ESCAPED-KEY */
+    char socket[HL_NAME_CAP + 8]; /* DIR/s */
+    char spool[HL_NAME_CAP + 8];  /* DIR/spool */
+    char log[HL_NAME_CAP + 8];    /* DIR/log: what heaplined has to say */
 };
 
 /* Names only, nothing is made. */

@@ -36,8 +36,8 @@ static size_t start_of(const struct hl_table *t, uint64_t hash)
     return (size_t)(hash >> 20) & (t->cap - 1);
 }
 
-static struct hl_table_slot *find(const struct hl_table *t, uint64_t hash, const void *key,
-                                  size_t n)
+static struct hl_table_slot *find(const struct hl_table *t, uint64_t hash,
+                                  const void *key, size_t n)
 {
     if (!t->cap)
         return NULL;

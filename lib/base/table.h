@@ -11,7 +11,7 @@
 
 struct hl_table_slot {
     uint64_t hash;
-    void *key;   /* NULL: never used; a mark of table.c: removed */
+    void *key; /* NULL: never used; a mark of table.c: removed */
     size_t key_bytes;
     void *value;
 };

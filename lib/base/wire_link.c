@@ -16,7 +16,8 @@
 
 enum { ANSWER_MS = 30000, READ_BYTES = 65536 };
 
-int hl_link_open(struct hl_link *l, const char *path, int64_t uid_wanted, struct hl_err *e)
+int hl_link_open(struct hl_link *l, const char *path, int64_t uid_wanted,
+                 struct hl_err *e)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     struct ucred c;
@@ -24,7 +25,8 @@ int hl_link_open(struct hl_link *l, const char *path, int64_t uid_wanted, struct
     memset(l, 0, sizeof *l);
     l->fd = -1;
     if (strlen(path) >= sizeof a.sun_path)
-        return hl_fail(e, ENAMETOOLONG, "socket %s: the path is longer than 107 bytes", path);
+        return hl_fail(e, ENAMETOOLONG, "socket %s: the path is longer than 107 bytes",
+                       path);
     strcpy(a.sun_path, path);
     strcpy(l->path, path);
     l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -80,7 +82,8 @@ static int more(struct hl_link *l, int timeout_ms, struct hl_err *e)
     if (k < 0 && errno == EINTR)
         return 0;
     if (k <= 0)
-        return hl_fail(e, HL_ERR_PEER, "the collector at %s closed the connection", l->path);
+        return hl_fail(e, HL_ERR_PEER, "the collector at %s closed the connection",
+                       l->path);
     l->in.n += (size_t)k;
     return 0;
 }
@@ -124,15 +127,23 @@ int hl_link_hello(struct hl_link *l, enum hl_role role, const char *key, int64_t
     struct hl_wire_header h;
     const uint8_t *body;
     gethostname(host, HL_HOST_MAX);
-    struct hl_hello m = {.wire_min = HL_WIRE_VERSION_MIN, .wire_max = HL_WIRE_VERSION,
-        .role = (uint8_t)role, .pid = pid, .start_ticks = hl_start_ticks(pid), .rank = -1,
-        .size = -1, .key = {key, strlen(key)}, .host = {host, strlen(host)},
-        .job = {"", 0}, .app_version = {"", 0}};
+    struct hl_hello m = {.wire_min = HL_WIRE_VERSION_MIN,
+                         .wire_max = HL_WIRE_VERSION,
+                         .role = (uint8_t)role,
+                         .pid = pid,
+                         .start_ticks = hl_start_ticks(pid),
+                         .rank = -1,
+                         .size = -1,
+                         .key = {key, strlen(key)},
+                         .host = {host, strlen(host)},
+                         .job = {"", 0},
+                         .app_version = {"", 0}};
     if (hl_link_send(l, out, hl_encode_hello(out, sizeof out, &m), e) ||
         hl_link_next(l, &h, &body, ANSWER_MS, e))
         return -1;
     if (h.type != HL_MSG_HELLO_OK)
-        return hl_fail(e, HL_ERR_FORMAT, "the collector at %s gave a wrong answer", l->path);
+        return hl_fail(e, HL_ERR_FORMAT, "the collector at %s gave a wrong answer",
+                       l->path);
     return 0;
 }
 
@@ -145,7 +156,8 @@ int hl_link_state(struct hl_link *l, struct hl_state *out, struct hl_err *e)
         hl_link_next(l, &h, &body, ANSWER_MS, e))
         return -1;
     if (h.type != HL_MSG_STATE || hl_decode_state(body, h.length, out))
-        return hl_fail(e, HL_ERR_FORMAT, "the collector at %s gave a wrong answer", l->path);
+        return hl_fail(e, HL_ERR_FORMAT, "the collector at %s gave a wrong answer",
+                       l->path);
     return 0;
 }
 

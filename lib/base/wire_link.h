@@ -20,7 +20,8 @@ struct hl_link {
 
 /* Connect to a socket.  uid_wanted: refuse a collector that runs as another
  * uid, or -1 for any.  0 or -1. */
-int hl_link_open(struct hl_link *l, const char *path, int64_t uid_wanted, struct hl_err *e);
+int hl_link_open(struct hl_link *l, const char *path, int64_t uid_wanted,
+                 struct hl_err *e);
 void hl_link_close(struct hl_link *l);
 
 /* Send an encoded message of n bytes (n as encoders return it: negative is an

@@ -15,7 +15,8 @@ struct flat_metrics {
     struct hl_err *e;
 };
 
-static herr_t add_flat_metric(hid_t at, const char *name, const H5L_info_t *info, void *ctx)
+static herr_t add_flat_metric(hid_t at, const char *name, const H5L_info_t *info,
+                              void *ctx)
 {
     struct flat_metrics *w = ctx;
     (void)info;
@@ -31,15 +32,16 @@ static int read_flat_batch(struct h5_in *h, int inline_metrics, uint64_t at, siz
     if (!inline_metrics && h5_in_read_scalars(h, h->payload, at, n, n_frames, e))
         return -1;
     for (size_t i = 0; inline_metrics && i < h->catalog.metrics.n; i++)
-        if (h5_in_read_column(h, h->payload, h->catalog.metrics.name[i], at, n, n_frames, i, e))
+        if (h5_in_read_column(h, h->payload, h->catalog.metrics.name[i], at, n, n_frames,
+                              i, e))
             return -1;
     return h5_in_read_regions(h, h->payload, at, n, n_frames, e);
 }
 
 /* Rows come in increasing rank order; ranks that the metric mpi_rank skips have
  * no frames.  The file is read twice: once to count each rank's frames. */
-static int flat_counts(struct h5_in *h, uint64_t n_frames, uint64_t **count, uint64_t *n_ranks,
-                       struct hl_err *e)
+static int flat_counts(struct h5_in *h, uint64_t n_frames, uint64_t **count,
+                       uint64_t *n_ranks, struct hl_err *e)
 {
     size_t m = hl_names_find(&h->catalog.metrics, "mpi_rank", 8);
     uint64_t last = 0;
@@ -53,7 +55,8 @@ static int flat_counts(struct h5_in *h, uint64_t n_frames, uint64_t **count, uin
         for (size_t i = 0; i < n; i++) {
             double r = m == SIZE_MAX ? 0 : h->rows[i * h->stride + m];
             if (!(r >= (double)last) || r >= 1 << 26 || r != (double)(uint64_t)r)
-                return h5_in_bad_file(h, e, "mpi_rank is no rank, or frames are not in rank order");
+                return h5_in_bad_file(
+                    h, e, "mpi_rank is no rank, or frames are not in rank order");
             last = (uint64_t)r;
             if (last >= *n_ranks) {
                 uint64_t *p = realloc(*count, (last + 1) * sizeof *p);
@@ -104,7 +107,8 @@ int h5_in_read_flat(struct h5_in *h, struct hl_err *e)
         bad = h5_in_begin_rank(h, r, count[r], e);
         for (uint64_t left = count[r]; left && !bad;) {
             size_t n = left < h->batch ? (size_t)left : h->batch;
-            bad = read_flat_batch(h, inline_metrics, at, n, n_frames, e) || h5_in_send_rows(h, n, e);
+            bad = read_flat_batch(h, inline_metrics, at, n, n_frames, e) ||
+                  h5_in_send_rows(h, n, e);
             at += n;
             left -= n;
         }
@@ -113,4 +117,3 @@ int h5_in_read_flat(struct h5_in *h, struct hl_err *e)
     free(count);
     return bad ? -1 : 0;
 }
-

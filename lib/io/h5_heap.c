@@ -16,11 +16,19 @@ struct column {
     enum kind kind;
 };
 
-static const struct column columns[H5_N_HEAP_COLUMNS] = {
-    {"rank", INT}, {"host", TEXT}, {"pid", INT}, {"job", TEXT}, {"elapsed_s", SECONDS},
-    {"allocs", COUNT}, {"frees", COUNT}, {"peak_heap_bytes", INT},
-    {"peak_heap_time_s", SECONDS}, {"live_heap_at_exit_bytes", INT}, {"vmhwm_bytes", INT},
-    {"vmrss_at_exit_bytes", INT}, {"ended", TEXT}};
+static const struct column columns[H5_N_HEAP_COLUMNS] = {{"rank", INT},
+                                                         {"host", TEXT},
+                                                         {"pid", INT},
+                                                         {"job", TEXT},
+                                                         {"elapsed_s", SECONDS},
+                                                         {"allocs", COUNT},
+                                                         {"frees", COUNT},
+                                                         {"peak_heap_bytes", INT},
+                                                         {"peak_heap_time_s", SECONDS},
+                                                         {"live_heap_at_exit_bytes", INT},
+                                                         {"vmhwm_bytes", INT},
+                                                         {"vmrss_at_exit_bytes", INT},
+                                                         {"ended", TEXT}};
 
 static int64_t int_of(const struct hl_heap_row *row, size_t col)
 {
@@ -77,14 +85,18 @@ static void fill(const struct h5_table *t, size_t col, union cells *c,
 
 static hid_t file_type(struct h5_sink *h, enum kind k)
 {
-    return k == TEXT ? h->text_type : k == SECONDS ? H5T_IEEE_F64LE
-           : k == COUNT ? H5T_STD_U64LE : H5T_STD_I64LE;
+    return k == TEXT      ? h->text_type
+           : k == SECONDS ? H5T_IEEE_F64LE
+           : k == COUNT   ? H5T_STD_U64LE
+                          : H5T_STD_I64LE;
 }
 
 static hid_t memory_type(struct h5_sink *h, enum kind k)
 {
-    return k == TEXT ? h->text_type : k == SECONDS ? H5T_NATIVE_DOUBLE
-           : k == COUNT ? H5T_NATIVE_UINT64 : H5T_NATIVE_INT64;
+    return k == TEXT      ? h->text_type
+           : k == SECONDS ? H5T_NATIVE_DOUBLE
+           : k == COUNT   ? H5T_NATIVE_UINT64
+                          : H5T_NATIVE_INT64;
 }
 
 /* final: no more rows follow, so the first batch has the exact size. */
@@ -96,8 +108,8 @@ static hid_t make_column(struct h5_sink *h, struct h5_table *t, size_t col, int 
     H5Pset_obj_track_times(dcpl, 0);
     if (!final)
         H5Pset_chunk(dcpl, 1, &chunk);
-    hid_t d = H5Dcreate2(t->group, columns[col].name, file_type(h, columns[col].kind), space,
-                         H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    hid_t d = H5Dcreate2(t->group, columns[col].name, file_type(h, columns[col].kind),
+                         space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
     H5Pclose(dcpl);
     H5Sclose(space);
     return d;
@@ -106,7 +118,7 @@ static hid_t make_column(struct h5_sink *h, struct h5_table *t, size_t col, int 
 static int write_column(struct h5_sink *h, struct h5_table *t, size_t col, int final)
 {
     union cells *c = malloc(sizeof *c);
-    char (*scratch)[32] = malloc(H5_HEAP_BATCH * sizeof *scratch);
+    char(*scratch)[32] = malloc(H5_HEAP_BATCH * sizeof *scratch);
     hsize_t start = t->n_written, n = t->n_held, whole = start + n;
     hid_t d = start ? H5Dopen2(t->group, columns[col].name, H5P_DEFAULT)
                     : make_column(h, t, col, final);
@@ -115,7 +127,8 @@ static int write_column(struct h5_sink *h, struct h5_table *t, size_t col, int f
         hid_t mem = H5Screate_simple(1, &n, NULL), space = H5Dget_space(d);
         fill(t, col, c, scratch);
         H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, NULL, &n, NULL);
-        bad = H5Dwrite(d, memory_type(h, columns[col].kind), mem, space, H5P_DEFAULT, c) < 0;
+        bad = H5Dwrite(d, memory_type(h, columns[col].kind), mem, space, H5P_DEFAULT, c) <
+              0;
         H5Sclose(space);
         H5Sclose(mem);
     }
@@ -198,7 +211,8 @@ int h5_heap_begin(struct h5_sink *h, struct hl_err *e)
     bad = bad || base < 0 ||
           h5_attr_text(h, base, "run_id", run->run_id ? run->run_id : "") ||
           h5_attr_text(h, base, "generator", run->generator) ||
-          h5_attr_int(base, "n_dropped_rows", H5T_STD_I64LE, (int64_t)run->n_dropped_rows) ||
+          h5_attr_int(base, "n_dropped_rows", H5T_STD_I64LE,
+                      (int64_t)run->n_dropped_rows) ||
           h5_attr_int(base, "n_lost_rows", H5T_STD_I64LE, (int64_t)run->n_lost_rows);
     return bad ? h5_fail(h, e, "group heapline") : 0;
 }

@@ -26,7 +26,8 @@ static int int_attr(hid_t at, const char *name, int64_t *out)
     if (H5Aexists(at, name) <= 0)
         return -1;
     hid_t a = H5Aopen(at, name, H5P_DEFAULT), space = H5Aget_space(a);
-    int bad = H5Sget_simple_extent_npoints(space) != 1 || H5Aread(a, H5T_NATIVE_INT64, out) < 0;
+    int bad =
+        H5Sget_simple_extent_npoints(space) != 1 || H5Aread(a, H5T_NATIVE_INT64, out) < 0;
     H5Sclose(space);
     H5Aclose(a);
     return bad ? -1 : 0;
@@ -74,7 +75,7 @@ static void text_attr(hid_t at, const char *name, char *out, size_t cap)
 }
 
 int h5_in_add_name(struct h5_in *h, struct hl_names *to, const char *s, const char *what,
-                    int paths, struct hl_err *e)
+                   int paths, struct hl_err *e)
 {
     size_t before = to->n;
     const char *why = paths ? hl_path_fault(s, strlen(s)) : NULL;
@@ -173,15 +174,17 @@ int h5_in_walk_regions(struct h5_in *h, hid_t group, struct hl_err *e)
 {
     struct walk w = {.h = h, .e = e};
     if (H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, NULL, walk_one, &w) < 0)
-        return e->code ? -1 : h5_in_bad_file(h, e, "the groups of regions cannot be read");
+        return e->code ? -1
+                       : h5_in_bad_file(h, e, "the groups of regions cannot be read");
     return 0;
 }
 
 /* ---- rows ---- */
 
 /* n rows from `first` of a dataset into memory: width values a row. */
-static int read_part(struct h5_in *h, hid_t at, const char *name, int n_dims, hsize_t width,
-                     uint64_t first, size_t n, double *out, struct hl_err *e)
+static int read_part(struct h5_in *h, hid_t at, const char *name, int n_dims,
+                     hsize_t width, uint64_t first, size_t n, double *out,
+                     struct hl_err *e)
 {
     hsize_t start[2] = {first, 0}, part[2] = {n, width};
     hid_t d = H5Dopen2(at, name, H5P_DEFAULT), space = H5Dget_space(d);
@@ -191,18 +194,19 @@ static int read_part(struct h5_in *h, hid_t at, const char *name, int n_dims, hs
     H5Sclose(mem);
     H5Sclose(space);
     H5Dclose(d);
-    return bad ? hl_fail(e, HL_ERR_FORMAT, "%s: dataset %s cannot be read", h->name, name) : 0;
+    return bad ? hl_fail(e, HL_ERR_FORMAT, "%s: dataset %s cannot be read", h->name, name)
+               : 0;
 }
 
-int h5_in_read_column(struct h5_in *h, hid_t at, const char *name, uint64_t first, size_t n,
-                       uint64_t n_frames, size_t cell, struct hl_err *e)
+int h5_in_read_column(struct h5_in *h, hid_t at, const char *name, uint64_t first,
+                      size_t n, uint64_t n_frames, size_t cell, struct hl_err *e)
 {
     int64_t have = h5_in_rows_of(at, name, 1, NULL);
     if (have == -1 && H5Lexists(at, name, H5P_DEFAULT) <= 0)
         return 0; /* a region left out: zeros */
     if (have != (int64_t)n_frames)
-        return hl_fail(e, HL_ERR_FORMAT, "%s: dataset %s does not have %llu values", h->name, name,
-                       (unsigned long long)n_frames);
+        return hl_fail(e, HL_ERR_FORMAT, "%s: dataset %s does not have %llu values",
+                       h->name, name, (unsigned long long)n_frames);
     if (read_part(h, at, name, 1, 1, first, n, h->column, e))
         return -1;
     for (size_t i = 0; i < n; i++)
@@ -227,8 +231,8 @@ static int group_exists(hid_t at, const char *path)
     return 1;
 }
 
-int h5_in_read_regions(struct h5_in *h, hid_t at, uint64_t first, size_t n, uint64_t n_frames,
-                        struct hl_err *e)
+int h5_in_read_regions(struct h5_in *h, hid_t at, uint64_t first, size_t n,
+                       uint64_t n_frames, struct hl_err *e)
 {
     for (size_t i = 0; i < h->catalog.paths.n; i++) {
         const char *path = h->catalog.paths.name[i];
@@ -236,9 +240,12 @@ int h5_in_read_regions(struct h5_in *h, hid_t at, uint64_t first, size_t n, uint
         if (!group_exists(at, path))
             continue;
         hid_t g = H5Gopen2(at, path, H5P_DEFAULT);
-        int bad = g < 0 ? hl_fail(e, HL_ERR_FORMAT, "%s: region '%s' is no group", h->name, path)
-                        : h5_in_read_column(h, g, "inclusive", first, n, n_frames, cell, e) ||
-                              h5_in_read_column(h, g, "exclusive", first, n, n_frames, cell + 1, e);
+        int bad =
+            g < 0
+                ? hl_fail(e, HL_ERR_FORMAT, "%s: region '%s' is no group", h->name, path)
+                : h5_in_read_column(h, g, "inclusive", first, n, n_frames, cell, e) ||
+                      h5_in_read_column(h, g, "exclusive", first, n, n_frames, cell + 1,
+                                        e);
         H5Gclose(g);
         if (bad)
             return -1;
@@ -246,15 +253,16 @@ int h5_in_read_regions(struct h5_in *h, hid_t at, uint64_t first, size_t n, uint
     return 0;
 }
 
-int h5_in_read_scalars(struct h5_in *h, hid_t at, uint64_t first, size_t n, uint64_t n_frames,
-                        struct hl_err *e)
+int h5_in_read_scalars(struct h5_in *h, hid_t at, uint64_t first, size_t n,
+                       uint64_t n_frames, struct hl_err *e)
 {
     hsize_t width = 0;
     size_t nm = h->catalog.metrics.n;
     if (!nm)
         return 0;
     if (h5_in_rows_of(at, "frame_scalars", 2, &width) != (int64_t)n_frames || width != nm)
-        return h5_in_bad_file(h, e, "frame_scalars does not fit n_frames and frame_metric_names");
+        return h5_in_bad_file(
+            h, e, "frame_scalars does not fit n_frames and frame_metric_names");
     double *part = malloc(n * nm * sizeof *part);
     int bad = part ? read_part(h, at, "frame_scalars", 2, width, first, n, part, e)
                    : hl_fail(e, ENOMEM, "%s: no memory left", h->name);
@@ -298,13 +306,16 @@ static int read_rank(struct h5_in *h, hid_t ranks, uint64_t rank, struct hl_err 
     snprintf(name, sizeof name, "%llu", (unsigned long long)rank);
     hid_t g = H5Gopen2(ranks, name, H5P_DEFAULT);
     int bad = g < 0 || int_attr(g, "n_frames", &n_frames) || n_frames < 0
-                  ? hl_fail(e, HL_ERR_FORMAT, "%s: rank %s has no valid n_frames", h->name, name)
+                  ? hl_fail(e, HL_ERR_FORMAT, "%s: rank %s has no valid n_frames",
+                            h->name, name)
                   : h5_in_begin_rank(h, rank, (uint64_t)n_frames, e);
     for (uint64_t at = 0; !bad && at < (uint64_t)n_frames;) {
-        size_t n = (uint64_t)n_frames - at < h->batch ? (size_t)((uint64_t)n_frames - at) : h->batch;
+        size_t n = (uint64_t)n_frames - at < h->batch ? (size_t)((uint64_t)n_frames - at)
+                                                      : h->batch;
         memset(h->rows, 0, n * h->stride * sizeof *h->rows);
         bad = h5_in_read_scalars(h, g, at, n, (uint64_t)n_frames, e) ||
-              h5_in_read_regions(h, g, at, n, (uint64_t)n_frames, e) || h5_in_send_rows(h, n, e);
+              h5_in_read_regions(h, g, at, n, (uint64_t)n_frames, e) ||
+              h5_in_send_rows(h, n, e);
         at += n;
     }
     bad = bad || h5_in_end_rank(h, e);
@@ -346,8 +357,11 @@ static int by_number(const void *a, const void *b)
 
 int h5_in_begin_run(struct h5_in *h, uint64_t n_ranks, struct hl_err *e)
 {
-    struct hl_run run = {.app_version = h->version, .run_id = h->run_id, .catalog = &h->catalog,
-                         .n_ranks = n_ranks, .generator = ""};
+    struct hl_run run = {.app_version = h->version,
+                         .run_id = h->run_id,
+                         .catalog = &h->catalog,
+                         .n_ranks = n_ranks,
+                         .generator = ""};
     return h->sink->ops->begin ? h->sink->ops->begin(h->sink, &run, e) : 0;
 }
 
@@ -355,7 +369,8 @@ static int read_hierarchical(struct h5_in *h, struct hl_err *e)
 {
     hid_t ranks = H5Gopen2(h->payload, "ranks", H5P_DEFAULT);
     struct rank_list l = {.h = h, .e = e};
-    int bad = ranks < 0 || H5Literate(ranks, H5_INDEX_NAME, H5_ITER_INC, NULL, add_rank, &l) < 0;
+    int bad = ranks < 0 ||
+              H5Literate(ranks, H5_INDEX_NAME, H5_ITER_INC, NULL, add_rank, &l) < 0;
     if (bad && !e->code)
         h5_in_bad_file(h, e, "the group ranks cannot be read");
     if (!bad)
@@ -387,14 +402,15 @@ static int open_file(struct h5_in *h, int64_t *version, struct hl_err *e)
         return h5_in_bad_file(h, e, "not a readable HDF5 file: is it whole?");
     if (H5Lexists(h->file, "openpfc", H5P_DEFAULT) <= 0 ||
         H5Lexists(h->file, "openpfc/profiling", H5P_DEFAULT) <= 0)
-        return h5_in_bad_file(h, e, "not a profiling export: there is no group openpfc/profiling");
+        return h5_in_bad_file(
+            h, e, "not a profiling export: there is no group openpfc/profiling");
     h->payload = H5Gopen2(h->file, "openpfc/profiling", H5P_DEFAULT);
     if (h->payload < 0 || int_attr(h->payload, "schema_version", version))
         return h5_in_bad_file(h, e, "not a profiling export: there is no schema_version");
     if (*version < 1 || *version > 3)
         return hl_fail(e, HL_ERR_VERSION,
-                       "%s: schema version %lld is not known here (1, 2 and 3 are)", h->name,
-                       (long long)*version);
+                       "%s: schema version %lld is not known here (1, 2 and 3 are)",
+                       h->name, (long long)*version);
     return 0;
 }
 
@@ -461,8 +477,9 @@ static int enter_run(struct h5_in *h, const char *run, struct hl_err *e)
     h->payload = g;
     snprintf(h->run_id, sizeof h->run_id, "%s", run);
     if (int_attr(g, "schema_version", &version) || version < 1 || version > 2)
-        return hl_fail(e, HL_ERR_VERSION, "%s: run %s has no schema version that is known here",
-                       h->name, run);
+        return hl_fail(e, HL_ERR_VERSION,
+                       "%s: run %s has no schema version that is known here", h->name,
+                       run);
     return 0;
 }
 

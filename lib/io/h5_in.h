@@ -30,12 +30,12 @@ int64_t h5_in_rows_of(hid_t at, const char *name, int n_dims, hsize_t *width);
 int h5_in_walk_regions(struct h5_in *h, hid_t group, struct hl_err *e);
 
 /* n rows from `first` of n_frames into h->rows. */
-int h5_in_read_column(struct h5_in *h, hid_t at, const char *name, uint64_t first, size_t n,
-                      uint64_t n_frames, size_t cell, struct hl_err *e);
-int h5_in_read_regions(struct h5_in *h, hid_t at, uint64_t first, size_t n, uint64_t n_frames,
-                       struct hl_err *e);
-int h5_in_read_scalars(struct h5_in *h, hid_t at, uint64_t first, size_t n, uint64_t n_frames,
-                       struct hl_err *e);
+int h5_in_read_column(struct h5_in *h, hid_t at, const char *name, uint64_t first,
+                      size_t n, uint64_t n_frames, size_t cell, struct hl_err *e);
+int h5_in_read_regions(struct h5_in *h, hid_t at, uint64_t first, size_t n,
+                       uint64_t n_frames, struct hl_err *e);
+int h5_in_read_scalars(struct h5_in *h, hid_t at, uint64_t first, size_t n,
+                       uint64_t n_frames, struct hl_err *e);
 
 /* Room for a batch, and the sink's calls. */
 int h5_in_make_room(struct h5_in *h, struct hl_err *e);

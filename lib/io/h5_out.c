@@ -54,7 +54,8 @@ int h5_names(struct h5_sink *h, hid_t at, const char *name, char *const *v, size
 {
     hsize_t dim = n;
     hid_t space = H5Screate_simple(1, &dim, NULL);
-    hid_t d = H5Dcreate2(at, name, h->text_type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t d =
+        H5Dcreate2(at, name, h->text_type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     int bad = d < 0 || H5Dwrite(d, h->text_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, v) < 0;
     H5Dclose(d);
     H5Sclose(space);
@@ -119,11 +120,12 @@ static int write_head(struct h5_sink *h, const struct hl_run *run)
 {
     const struct hl_catalog *c = run->catalog;
     hid_t payload = make_payload(h, run);
-    int bad = payload < 0 || h5_attr_int(payload, "schema_version", H5T_STD_I32LE, 2) ||
-              h5_attr_text(h, payload, "openpfc_version", run->app_version) ||
-              (c->metrics.n &&
-               h5_names(h, payload, "frame_metric_names", c->metrics.name, c->metrics.n)) ||
-              (c->paths.n && h5_names(h, payload, "region_paths", c->paths.name, c->paths.n));
+    int bad =
+        payload < 0 || h5_attr_int(payload, "schema_version", H5T_STD_I32LE, 2) ||
+        h5_attr_text(h, payload, "openpfc_version", run->app_version) ||
+        (c->metrics.n &&
+         h5_names(h, payload, "frame_metric_names", c->metrics.name, c->metrics.n)) ||
+        (c->paths.n && h5_names(h, payload, "region_paths", c->paths.name, c->paths.n));
     h->ranks = bad ? -1 : h5_group(payload, "ranks");
     H5Gclose(payload);
     return h->ranks < 0 ? -1 : 0;
@@ -170,10 +172,11 @@ static hid_t layout_for(hsize_t bytes)
 }
 
 /* n rows of a dataset from row `first`: data is contiguous, `width` a row. */
-static int write_part(struct h5_sink *h, hid_t at, const char *name, int n_dims, hsize_t width,
-                      const double *data, size_t n)
+static int write_part(struct h5_sink *h, hid_t at, const char *name, int n_dims,
+                      hsize_t width, const double *data, size_t n)
 {
-    hsize_t whole[2] = {h->n_frames, width}, start[2] = {h->n_written, 0}, part[2] = {n, width};
+    hsize_t whole[2] = {h->n_frames, width}, start[2] = {h->n_written, 0},
+            part[2] = {n, width};
     hid_t space = H5Screate_simple(n_dims, whole, NULL), mem = H5S_ALL, sel = H5S_ALL, d;
     if (h->n_written == 0) {
         hid_t dcpl = layout_for(h->n_frames * width * 8);
@@ -271,15 +274,16 @@ static int begin_group(struct h5_sink *h, hid_t at, const char *name, uint64_t n
     return make_room(h, e);
 }
 
-static int h5_rank_begin(struct hl_sink *s, uint64_t rank, uint64_t n_frames, struct hl_err *e)
+static int h5_rank_begin(struct hl_sink *s, uint64_t rank, uint64_t n_frames,
+                         struct hl_err *e)
 {
     char name[24];
     snprintf(name, sizeof name, "%llu", (unsigned long long)rank);
     return begin_group(self(s), self(s)->ranks, name, n_frames, e);
 }
 
-static int h5_other_begin(struct hl_sink *s, int64_t pid, const char *host, uint64_t n_frames,
-                          struct hl_err *e)
+static int h5_other_begin(struct hl_sink *s, int64_t pid, const char *host,
+                          uint64_t n_frames, struct hl_err *e)
 {
     struct h5_sink *h = self(s);
     char name[HL_HOST_MAX + 48];
@@ -322,8 +326,8 @@ static int h5_rank_end(struct hl_sink *s, struct hl_err *e)
 
 static void close_ids(struct h5_sink *h)
 {
-    hid_t *group[] = {&h->at, &h->ranks, &h->other, &h->own_base, &h->heap.group,
-                      &h->images.group};
+    hid_t *group[] = {&h->at,       &h->ranks,      &h->other,
+                      &h->own_base, &h->heap.group, &h->images.group};
     for (size_t i = 0; i < sizeof group / sizeof *group; i++) {
         if (*group[i] >= 0)
             H5Gclose(*group[i]);

@@ -28,7 +28,8 @@ struct json_in {
     int inline_metrics; /* flat frames: metrics are fields of the frame */
 };
 
-static struct json_object *field(struct json_object *o, const char *name, enum json_type type)
+static struct json_object *field(struct json_object *o, const char *name,
+                                 enum json_type type)
 {
     struct json_object *v = NULL;
     if (!json_object_object_get_ex(o, name, &v) || !json_object_is_type(v, type))
@@ -67,12 +68,14 @@ static struct json_object *parse(const char *name, struct hl_err *e)
     }
     if (why == json_tokener_success && trailing(f, piece + json_tokener_get_parse_end(t),
                                                 n - json_tokener_get_parse_end(t)))
-        hl_fail(e, HL_ERR_FORMAT, "%s: not valid JSON: there is more behind its end", name);
+        hl_fail(e, HL_ERR_FORMAT, "%s: not valid JSON: there is more behind its end",
+                name);
     else if (ferror(f))
         hl_fail_errno(e, "cannot read %s", name);
     else if (why != json_tokener_success)
         hl_fail(e, HL_ERR_FORMAT, "%s: not valid JSON: %s", name,
-                why == json_tokener_continue ? "it ends too early" : json_tokener_error_desc(why));
+                why == json_tokener_continue ? "it ends too early"
+                                             : json_tokener_error_desc(why));
     if (e->code) {
         json_object_put(root);
         root = NULL;
@@ -102,7 +105,8 @@ static int open_root(struct json_in *j, struct hl_err *e)
         return bad_file(j, e, "not a profiling export: there is no schema_version");
     int64_t version = json_object_get_int64(v);
     if (!json_object_is_type(v, json_type_int) || version < 1 || version > 3)
-        return hl_fail(e, HL_ERR_VERSION, "%s: schema version %s is not known here (1, 2 and 3 are)",
+        return hl_fail(e, HL_ERR_VERSION,
+                       "%s: schema version %s is not known here (1, 2 and 3 are)",
                        j->name, json_object_to_json_string(v));
     return 0;
 }
@@ -116,11 +120,13 @@ static int take_names(struct json_in *j, const char *what, struct hl_names *to, 
     size_t n = a ? json_object_array_length(a) : 0;
     for (size_t i = 0; i < n; i++) {
         struct json_object *v = json_object_array_get_idx(a, i);
-        const char *s = json_object_is_type(v, json_type_string) ? json_object_get_string(v) : NULL;
+        const char *s =
+            json_object_is_type(v, json_type_string) ? json_object_get_string(v) : NULL;
         const char *why = s && paths ? hl_path_fault(s, strlen(s)) : NULL;
         size_t before = to->n;
         if (!s)
-            return hl_fail(e, HL_ERR_FORMAT, "%s: %s holds something that is no string", j->name, what);
+            return hl_fail(e, HL_ERR_FORMAT, "%s: %s holds something that is no string",
+                           j->name, what);
         if (why)
             return hl_fail(e, HL_ERR_FORMAT, "%s: region '%s': %s", j->name, s, why);
         if (hl_names_add(to, s, strlen(s), NULL))
@@ -139,7 +145,8 @@ static int number(struct json_object *v, double *out)
         *out = NAN;
         return 0;
     }
-    if (!json_object_is_type(v, json_type_double) && !json_object_is_type(v, json_type_int))
+    if (!json_object_is_type(v, json_type_double) &&
+        !json_object_is_type(v, json_type_int))
         return -1;
     *out = json_object_get_double(v);
     return 0;
@@ -151,13 +158,16 @@ static int take_region(struct json_in *j, const char *path, struct json_object *
 static int take_children(struct json_in *j, const char *path, struct json_object *o,
                          struct hl_err *e)
 {
-    json_object_object_foreach(o, key, v) {
+    json_object_object_foreach(o, key, v)
+    {
         char child[HL_PATH_MAX + 2];
         if (*path && (!strcmp(key, "inclusive") || !strcmp(key, "exclusive")))
             continue;
         int n = snprintf(child, sizeof child, "%s%s%s", path, *path ? "/" : "", key);
-        if (!json_object_is_type(v, json_type_object) || n < 0 || (size_t)n >= sizeof child)
-            return hl_fail(e, HL_ERR_FORMAT, "%s: region '%s' is not an object", j->name, child);
+        if (!json_object_is_type(v, json_type_object) || n < 0 ||
+            (size_t)n >= sizeof child)
+            return hl_fail(e, HL_ERR_FORMAT, "%s: region '%s' is not an object", j->name,
+                           child);
         if (take_region(j, child, v, e))
             return -1;
     }
@@ -174,10 +184,12 @@ static int take_region(struct json_in *j, const char *path, struct json_object *
         size_t i = hl_names_find(&j->catalog.paths, path, strlen(path));
         double *cell = j->row + j->catalog.metrics.n + 2 * i;
         if (i == SIZE_MAX)
-            return hl_fail(e, HL_ERR_FORMAT, "%s: region '%s' is not in region_paths", j->name, path);
+            return hl_fail(e, HL_ERR_FORMAT, "%s: region '%s' is not in region_paths",
+                           j->name, path);
         if (has != 3 || number(inc, &cell[0]) || number(exc, &cell[1]))
             return hl_fail(e, HL_ERR_FORMAT,
-                           "%s: region '%s' lacks inclusive or exclusive seconds", j->name, path);
+                           "%s: region '%s' lacks inclusive or exclusive seconds",
+                           j->name, path);
     }
     return take_children(j, path, o, e);
 }
@@ -233,15 +245,17 @@ static int end_rank(struct json_in *j, struct hl_err *e)
 
 /* ---- schema 2 and 3 ---- */
 
-static int read_rank(struct json_in *j, struct json_object *r, uint64_t i, struct hl_err *e)
+static int read_rank(struct json_in *j, struct json_object *r, uint64_t i,
+                     struct hl_err *e)
 {
     struct json_object *frames = field(r, "frames", json_type_array);
     struct json_object *n_frames = field(r, "n_frames", json_type_int);
     struct json_object *rank = field(r, "mpi_rank", json_type_int);
     size_t n = frames ? json_object_array_length(frames) : 0;
     if (!frames || (n_frames && json_object_get_int64(n_frames) != (int64_t)n))
-        return hl_fail(e, HL_ERR_FORMAT, "%s: entry %llu of ranks: n_frames and frames differ",
-                       j->name, (unsigned long long)i);
+        return hl_fail(e, HL_ERR_FORMAT,
+                       "%s: entry %llu of ranks: n_frames and frames differ", j->name,
+                       (unsigned long long)i);
     if (rank && json_object_get_int64(rank) < 0)
         return bad_file(j, e, "a rank is negative");
     if (begin_rank(j, rank ? (uint64_t)json_object_get_int64(rank) : i, n, e))
@@ -253,16 +267,18 @@ static int read_rank(struct json_in *j, struct json_object *r, uint64_t i, struc
 }
 
 /* A number of the root that must be what the content adds up to. */
-static int check_count(struct json_in *j, const char *name, uint64_t want, struct hl_err *e)
+static int check_count(struct json_in *j, const char *name, uint64_t want,
+                       struct hl_err *e)
 {
     struct json_object *v = field(j->root, name, json_type_int);
     if (v && json_object_get_int64(v) != (int64_t)want)
-        return hl_fail(e, HL_ERR_FORMAT, "%s: %s says %s, but there are %llu", j->name, name,
-                       json_object_to_json_string(v), (unsigned long long)want);
+        return hl_fail(e, HL_ERR_FORMAT, "%s: %s says %s, but there are %llu", j->name,
+                       name, json_object_to_json_string(v), (unsigned long long)want);
     return 0;
 }
 
-static int read_hierarchical(struct json_in *j, struct json_object *ranks, struct hl_err *e)
+static int read_hierarchical(struct json_in *j, struct json_object *ranks,
+                             struct hl_err *e)
 {
     uint64_t frames = 0;
     if (check_count(j, "n_mpi_ranks", json_object_array_length(ranks), e))
@@ -290,7 +306,8 @@ static int inline_names(struct json_in *j, struct json_object *frames, struct hl
     if (json_object_object_get_ex(first, "scalars", NULL))
         return 0;
     j->inline_metrics = 1;
-    json_object_object_foreach(first, key, v) {
+    json_object_object_foreach(first, key, v)
+    {
         double d;
         if (strcmp(key, "regions") && number(v, &d) == 0 &&
             hl_names_add(&j->catalog.metrics, key, strlen(key), NULL))
@@ -329,7 +346,8 @@ static int read_flat(struct json_in *j, struct json_object *frames, uint64_t n_r
             end++;
         bad = begin_rank(j, r, end - at, e);
         for (; at < end && !bad; at++)
-            bad = take_frame(j, json_object_array_get_idx(frames, at), e) || send_frame(j, e);
+            bad = take_frame(j, json_object_array_get_idx(frames, at), e) ||
+                  send_frame(j, e);
         bad = bad || end_rank(j, e);
     }
     free(rank);
@@ -344,12 +362,14 @@ static int read_all(struct json_in *j, struct hl_err *e)
     struct json_object *frames = field(j->root, "frames", json_type_array);
     struct json_object *v = field(j->root, "openpfc_version", json_type_string);
     struct json_object *id = field(j->root, "run_id", json_type_string);
-    struct json_object *n = field(j->root, ranks ? "n_mpi_ranks" : "n_ranks", json_type_int);
+    struct json_object *n =
+        field(j->root, ranks ? "n_mpi_ranks" : "n_ranks", json_type_int);
     if (!ranks && !frames)
         return bad_file(j, e, "there are neither ranks nor frames in it");
     if (take_names(j, "frame_metric_names", &j->catalog.metrics, 0, e) ||
         take_names(j, "region_paths", &j->catalog.paths, 1, e) ||
-        (!ranks && !j->catalog.paths.n && take_names(j, "catalog", &j->catalog.paths, 1, e)) ||
+        (!ranks && !j->catalog.paths.n &&
+         take_names(j, "catalog", &j->catalog.paths, 1, e)) ||
         (!ranks && inline_names(j, frames, e)))
         return -1;
     j->stride = hl_catalog_stride(&j->catalog);
@@ -357,8 +377,10 @@ static int read_all(struct json_in *j, struct hl_err *e)
     if (!j->row)
         return hl_fail(e, ENOMEM, "%s: no memory left", j->name);
     struct hl_run run = {.app_version = v ? json_object_get_string(v) : "",
-                         .run_id = id ? json_object_get_string(id) : "", .catalog = &j->catalog,
-                         .n_ranks = ranks ? json_object_array_length(ranks) : 1, .generator = ""};
+                         .run_id = id ? json_object_get_string(id) : "",
+                         .catalog = &j->catalog,
+                         .n_ranks = ranks ? json_object_array_length(ranks) : 1,
+                         .generator = ""};
     if (!ranks && n && json_object_get_int64(n) > 1 && json_object_get_int64(n) < 1 << 26)
         run.n_ranks = (uint64_t)json_object_get_int64(n);
     if (j->sink->ops->begin && j->sink->ops->begin(j->sink, &run, e))
@@ -407,7 +429,8 @@ int hl_file_kind(const char *name, enum hl_file_kind *kind, struct hl_err *e)
     size_t space = strspn(head, " \t\r\n");
     fclose(f);
     *kind = n >= 8 && !memcmp(head, "\x89HDF\r\n\x1a\n", 8) ? HL_FILE_HDF5
-            : head[space] == '{' ? HL_FILE_JSON
-            : head[0] == '#' ? HL_FILE_RECORD : HL_FILE_UNKNOWN;
+            : head[space] == '{'                            ? HL_FILE_JSON
+            : head[0] == '#'                                ? HL_FILE_RECORD
+                                                            : HL_FILE_UNKNOWN;
     return 0;
 }

@@ -59,8 +59,10 @@ static int add_string(struct hl_buf *b, const char *s)
 {
     struct hl_buf clean = {0};
     int bad = hl_utf8_clean(&clean, s);
-    struct json_object *o = bad ? NULL : json_object_new_string_len((char *)clean.p, (int)clean.n);
-    const char *t = o ? json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE) : NULL;
+    struct json_object *o =
+        bad ? NULL : json_object_new_string_len((char *)clean.p, (int)clean.n);
+    const char *t =
+        o ? json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE) : NULL;
     bad = !t || hl_buf_add(b, t, strlen(t));
     json_object_put(o);
     hl_buf_fini(&clean);
@@ -77,7 +79,8 @@ static int end_piece(struct json_sink *j, size_t cell)
         j->piece = p;
         j->pieces_cap = cap;
     }
-    j->piece[j->n_pieces++] = (struct piece){j->piece_start, j->text.n - j->piece_start, cell};
+    j->piece[j->n_pieces++] =
+        (struct piece){j->piece_start, j->text.n - j->piece_start, cell};
     j->piece_start = j->text.n;
     return 0;
 }
@@ -144,7 +147,8 @@ static int json_begin(struct hl_sink *s, const struct hl_run *run, struct hl_err
     int v3 = run->run_id && *run->run_id;
     j->run = run;
     j->stride = hl_catalog_stride(run->catalog);
-    int bad = hl_buf_printf(&b, "{\n  \"schema_version\": %d,\n  \"openpfc_version\": ", v3 ? 3 : 2) ||
+    int bad = hl_buf_printf(&b, "{\n  \"schema_version\": %d,\n  \"openpfc_version\": ",
+                            v3 ? 3 : 2) ||
               add_string(&b, run->app_version) || hl_buf_printf(&b, ",\n") ||
               (v3 && add_run_id(&b, run)) ||
               hl_buf_printf(&b, "  \"n_mpi_ranks\": %llu,\n  \"total_frames\": %llu,\n",
@@ -161,20 +165,21 @@ static int json_begin(struct hl_sink *s, const struct hl_run *run, struct hl_err
     return bad ? -1 : 0;
 }
 
-static int json_rank_begin(struct hl_sink *s, uint64_t rank, uint64_t n_frames, struct hl_err *e)
+static int json_rank_begin(struct hl_sink *s, uint64_t rank, uint64_t n_frames,
+                           struct hl_err *e)
 {
     struct json_sink *j = self(s);
     j->skip = 0;
     j->any_frame = 0;
-    int n = fprintf(j->out.file, "%s\n  {\"mpi_rank\": %llu, \"n_frames\": %llu, \"frames\": [",
-                    j->any_rank ? "," : "", (unsigned long long)rank,
-                    (unsigned long long)n_frames);
+    int n = fprintf(
+        j->out.file, "%s\n  {\"mpi_rank\": %llu, \"n_frames\": %llu, \"frames\": [",
+        j->any_rank ? "," : "", (unsigned long long)rank, (unsigned long long)n_frames);
     j->any_rank = 1;
     return n < 0 ? hl_fail_errno(e, "cannot write %s", j->out.name) : 0;
 }
 
-static int json_other_begin(struct hl_sink *s, int64_t pid, const char *host, uint64_t n_frames,
-                            struct hl_err *e)
+static int json_other_begin(struct hl_sink *s, int64_t pid, const char *host,
+                            uint64_t n_frames, struct hl_err *e)
 {
     (void)pid, (void)host, (void)n_frames, (void)e;
     self(s)->skip = 1; /* the schema has no place for it */
@@ -190,7 +195,8 @@ static int put_frame(struct json_sink *j, const double *cells)
     for (size_t i = 0; i < j->n_pieces && !bad; i++) {
         double v = cells[j->piece[i].cell];
         bad = put(j, text + j->piece[i].off, j->piece[i].len) ||
-              (isfinite(v) ? put(j, number, hl_number_format(v, number)) : put(j, "null", 4));
+              (isfinite(v) ? put(j, number, hl_number_format(v, number))
+                           : put(j, "null", 4));
     }
     return bad || put(j, text + j->piece_start, j->text.n - j->piece_start) ? -1 : 0;
 }

@@ -53,8 +53,8 @@ void hl_heap_record(const struct hl_heap_header *h, const struct hl_heap_slot *s
     out->pid = not_negative(h->pid);
     copy_text(out->host, h->host, HL_HOST_MAX);
     copy_text(out->job, h->job, HL_JOB_MAX);
-    out->elapsed_ns =
-        not_negative(minus(h->end_mono_ns ? h->end_mono_ns : now_mono_ns, h->load_mono_ns));
+    out->elapsed_ns = not_negative(
+        minus(h->end_mono_ns ? h->end_mono_ns : now_mono_ns, h->load_mono_ns));
     /* Several threads hold back what they have not published: the peak is never
      * below what is in use now. */
     int shared = h->shared_peak_bytes > h->peak_bytes;

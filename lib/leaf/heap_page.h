@@ -36,12 +36,12 @@ enum {
  */
 struct hl_heap_slot {
     uint64_t allocs, frees;
-    int64_t net_bytes;       /* allocated minus released by this slot's threads */
-    uint64_t claim;          /* what the others reckon with (preload/count.c) */
+    int64_t net_bytes; /* allocated minus released by this slot's threads */
+    uint64_t claim;    /* what the others reckon with (preload/count.c) */
     int64_t window_bytes;
     int64_t high_bytes, low_bytes;
-    int32_t owner_tid;       /* 0: free */
-    int32_t claiming;        /* its thread is changing the claim */
+    int32_t owner_tid; /* 0: free */
+    int32_t claiming;  /* its thread is changing the claim */
 };
 _Static_assert(sizeof(struct hl_heap_slot) == HL_HEAP_SLOT_SIZE, "one cache line");
 
@@ -65,26 +65,27 @@ struct hl_heap_header {
     char job[HL_JOB_MAX + 1];
     char key[HL_KEY_MAX + 1];
     uint32_t uid;
-    uint32_t flags;        /* enum hl_heap_flags */
+    uint32_t flags; /* enum hl_heap_flags */
 
     /* Changes while the program runs.  While one thread counts, it alone writes
      * peak (plain stores); from the second thread on all raise shared_peak (compare
      * and swap).  So neither can overwrite the other, and the peak is the larger. */
     _Alignas(64) int64_t peak_bytes;
-    int64_t peak_time_ns;            /* since load_mono_ns, coarse clock */
-    int64_t inherited_bytes;         /* live when a fork's child began; else 0 */
-    uint32_t n_slots_used;           /* slots at or above were never taken */
-    uint32_t n_threads_seen;         /* 1: the first thread is the only one that counted */
+    int64_t peak_time_ns;    /* since load_mono_ns, coarse clock */
+    int64_t inherited_bytes; /* live when a fork's child began; else 0 */
+    uint32_t n_slots_used;   /* slots at or above were never taken */
+    uint32_t n_threads_seen; /* 1: the first thread is the only one that counted */
     _Alignas(64) int64_t shared_peak_bytes;
     int64_t shared_peak_time_ns;
 
     /* Written once at the end. */
     _Alignas(64) uint32_t state; /* enum hl_heap_state */
     int32_t end_status;
-    int64_t end_mono_ns;         /* 0 until the end */
+    int64_t end_mono_ns;              /* 0 until the end */
     int64_t vmhwm_bytes, vmrss_bytes; /* -1 until known */
 };
-_Static_assert(sizeof(struct hl_heap_header) <= HL_HEAP_PAGE_HEADER, "header of the page");
+_Static_assert(sizeof(struct hl_heap_header) <= HL_HEAP_PAGE_HEADER,
+               "header of the page");
 
 enum hl_heap_flags {
     HL_HEAP_BYPASSED = 1 /* the program's own malloc does not come through us */

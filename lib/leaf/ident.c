@@ -43,9 +43,15 @@ int hl_parse_size(const char *s, uint64_t lo, uint64_t hi, uint64_t *out)
             __builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
             return -1;
     switch (*s) {
-    case 'G': case 'g': shift += 10; /* fall through */
-    case 'M': case 'm': shift += 10; /* fall through */
-    case 'K': case 'k': shift += 10; s++; break;
+    case 'G':
+    case 'g': shift += 10; /* fall through */
+    case 'M':
+    case 'm': shift += 10; /* fall through */
+    case 'K':
+    case 'k':
+        shift += 10;
+        s++;
+        break;
     default: break;
     }
     if (*s || v > UINT64_MAX >> shift || v << shift < lo || v << shift > hi)
@@ -59,8 +65,7 @@ int hl_parse_seconds(const char *s, int64_t lo_ns, int64_t hi_ns, int64_t *out)
     int64_t v = 0, unit = 1000000000;
     int digits = 0;
     for (; is_digit(*s); s++, digits++)
-        if (__builtin_mul_overflow(v, 10, &v) ||
-            __builtin_add_overflow(v, *s - '0', &v))
+        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *s - '0', &v))
             return -1;
     if (__builtin_mul_overflow(v, unit, &v))
         return -1;
@@ -139,8 +144,8 @@ const char *hl_ident_job(hl_getenv_fn *env)
 
 size_t hl_ident_key(hl_getenv_fn *env, int64_t session_id, char *out)
 {
-    static const char *const names[] = {"HEAPLINE_JOB", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID",
-                                        "FLUX_JOB_ID"};
+    static const char *const names[] = {"HEAPLINE_JOB", "SLURM_JOB_ID", "PBS_JOBID",
+                                        "LSB_JOBID", "FLUX_JOB_ID"};
     size_t n = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names && !n; i++) {
         const char *s = env(names[i]);
@@ -207,8 +212,8 @@ size_t hl_escape_key(const char *key, size_t max, char *out)
     return n;
 }
 
-size_t hl_process_file_name(const char *key, int64_t pid, uint64_t image, const char *suffix,
-                            char *out)
+size_t hl_process_file_name(const char *key, int64_t pid, uint64_t image,
+                            const char *suffix, char *out)
 {
     size_t n = hl_escape_key(key, HL_KEY_NAME_MAX, out);
     out[n++] = '.';

@@ -16,10 +16,10 @@
 typedef const char *hl_getenv_fn(const char *name);
 
 enum {
-    HL_KEY_MAX = 255,       /* bytes of a run's key, without NUL */
-    HL_KEY_NAME_MAX = 100,  /* longer escaped keys are hashed in file names */
-    HL_KEY_DIR_MAX = 40,    /* longer escaped keys are hashed in socket paths */
-    HL_NAME_CAP = 192       /* suffices for every name built here */
+    HL_KEY_MAX = 255,      /* bytes of a run's key, without NUL */
+    HL_KEY_NAME_MAX = 100, /* longer escaped keys are hashed in file names */
+    HL_KEY_DIR_MAX = 40,   /* longer escaped keys are hashed in socket paths */
+    HL_NAME_CAP = 192      /* suffices for every name built here */
 };
 
 /* Rank by OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK, MV2_COMM_WORLD_RANK,
@@ -52,16 +52,16 @@ int hl_parse_size(const char *s, uint64_t lo, uint64_t hi, uint64_t *out);
 /* Seconds with an optional fraction, to nanoseconds. */
 int hl_parse_seconds(const char *s, int64_t lo_ns, int64_t hi_ns, int64_t *out);
 
-/* Key as a file name: letters, digits, '-', '_', '.' stay, others become %XX (lower-case); a
- * leading '.' is escaped as well, so neither "." nor ".." can be made.  When
- * the result is longer than max, it is "h" and 16 hexadecimal digits of the
- * key's hash.  out: HL_NAME_CAP bytes.  Returns the length. */
+/* Key as a file name: letters, digits, '-', '_', '.' stay, others become %XX
+ * (lower-case); a leading '.' is escaped as well, so neither "." nor ".." can be made.
+ * When the result is longer than max, it is "h" and 16 hexadecimal digits of the key's
+ * hash.  out: HL_NAME_CAP bytes.  Returns the length. */
 size_t hl_escape_key(const char *key, size_t max, char *out);
 
 /* "ESCAPED-KEY.PID.IMAGE" + suffix (".page", ".rows", ".spool"); IMAGE is the
  * image id as 16 hexadecimal digits.  out: HL_NAME_CAP bytes. */
-size_t hl_process_file_name(const char *key, int64_t pid, uint64_t image, const char *suffix,
-                            char *out);
+size_t hl_process_file_name(const char *key, int64_t pid, uint64_t image,
+                            const char *suffix, char *out);
 
 /* "/tmp/heapline-UID" and "/tmp/heapline-UID/ESCAPED-KEY": the folder of a
  * user's private collectors, and that of one run in it.  out: HL_NAME_CAP. */

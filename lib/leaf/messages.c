@@ -88,8 +88,19 @@ static int has(uint64_t seen, unsigned tag)
 /* ---- HELLO ---- */
 
 enum {
-    H_WIRE = 1, H_ROLE = 2, H_FLAGS = 3, H_PID = 4, H_START = 5, H_IMAGE = 6, H_RANK = 7,
-    H_SIZE = 8, H_INTERVAL = 9, H_KEY = 10, H_HOST = 11, H_JOB = 12, H_APP = 13,
+    H_WIRE = 1,
+    H_ROLE = 2,
+    H_FLAGS = 3,
+    H_PID = 4,
+    H_START = 5,
+    H_IMAGE = 6,
+    H_RANK = 7,
+    H_SIZE = 8,
+    H_INTERVAL = 9,
+    H_KEY = 10,
+    H_HOST = 11,
+    H_JOB = 12,
+    H_APP = 13,
     H_TAGS_END = 14
 };
 
@@ -118,7 +129,9 @@ static int wire_range(const struct hl_field *f, struct hl_hello *out)
         return e;
     out->wire_min = (uint8_t)v;
     out->wire_max = (uint8_t)(v >> 8);
-    return v > 0xffff || !out->wire_min || out->wire_max < out->wire_min ? HL_WIRE_BAD_VALUE : 0;
+    return v > 0xffff || !out->wire_min || out->wire_max < out->wire_min
+               ? HL_WIRE_BAD_VALUE
+               : 0;
 }
 
 static int take_hello_field(const struct hl_field *f, struct hl_hello *out)
@@ -152,13 +165,18 @@ static int take_hello_field(const struct hl_field *f, struct hl_hello *out)
 
 static struct hl_hello empty_hello(void)
 {
-    return (struct hl_hello){.rank = -1, .size = -1, .key = {"", 0}, .host = {"", 0},
-                             .job = {"", 0}, .app_version = {"", 0}};
+    return (struct hl_hello){.rank = -1,
+                             .size = -1,
+                             .key = {"", 0},
+                             .host = {"", 0},
+                             .job = {"", 0},
+                             .app_version = {"", 0}};
 }
 
 static int hello_complete(uint64_t seen)
 {
-    return has(seen, H_WIRE) && has(seen, H_ROLE) && has(seen, H_KEY) ? 0 : HL_WIRE_BAD_FIELD;
+    return has(seen, H_WIRE) && has(seen, H_ROLE) && has(seen, H_KEY) ? 0
+                                                                      : HL_WIRE_BAD_FIELD;
 }
 
 int64_t hl_encode_hello(uint8_t *out, size_t cap, const struct hl_hello *h)
@@ -266,7 +284,8 @@ int hl_decode_bye(const uint8_t *body, size_t n, struct hl_bye *out)
 
 enum { C_METRIC = 1, C_PATH = 2 };
 
-struct hl_writer hl_catalog_begin(uint8_t *out, size_t cap, const struct hl_catalog_msg *m)
+struct hl_writer hl_catalog_begin(uint8_t *out, size_t cap,
+                                  const struct hl_catalog_msg *m)
 {
     struct hl_writer w = hl_message_begin(out, cap);
     hl_put_u32(&w, m->id);
@@ -333,7 +352,8 @@ int hl_decode_catalog(const uint8_t *body, size_t n, struct hl_catalog_msg *out)
     if (r.fault)
         return r.fault;
     if (!out->id || out->flags || out->base >= out->id ||
-        out->first_metric > HL_CATALOG_NAMES_MAX || out->first_path > HL_CATALOG_NAMES_MAX)
+        out->first_metric > HL_CATALOG_NAMES_MAX ||
+        out->first_path > HL_CATALOG_NAMES_MAX)
         return HL_WIRE_BAD_VALUE;
     if (!out->base && (out->first_metric || out->first_path))
         return HL_WIRE_BAD_VALUE;
@@ -393,9 +413,21 @@ double hl_rows_cell(const struct hl_rows *m, size_t i)
 /* ---- RECORD ---- */
 
 enum {
-    R_RANK = 20, R_HOST = 21, R_PID = 22, R_JOB = 23, R_ELAPSED = 24, R_ALLOCS = 25,
-    R_FREES = 26, R_PEAK = 27, R_PEAK_TIME = 28, R_LIVE = 29, R_VMHWM = 30, R_VMRSS = 31,
-    R_END_KIND = 32, R_END_STATUS = 33, R_TAGS_END = 34
+    R_RANK = 20,
+    R_HOST = 21,
+    R_PID = 22,
+    R_JOB = 23,
+    R_ELAPSED = 24,
+    R_ALLOCS = 25,
+    R_FREES = 26,
+    R_PEAK = 27,
+    R_PEAK_TIME = 28,
+    R_LIVE = 29,
+    R_VMHWM = 30,
+    R_VMRSS = 31,
+    R_END_KIND = 32,
+    R_END_STATUS = 33,
+    R_TAGS_END = 34
 };
 
 static void put_record_fields(struct hl_writer *w, const struct hl_record_msg *m)
@@ -470,8 +502,10 @@ int hl_decode_record(const uint8_t *body, size_t n, struct hl_record_msg *out)
     }
     if (e)
         return e;
-    return has(seen, R_ALLOCS) && has(seen, R_FREES) && has(seen, R_PEAK) && has(seen, R_LIVE)
-               ? 0 : HL_WIRE_BAD_FIELD;
+    return has(seen, R_ALLOCS) && has(seen, R_FREES) && has(seen, R_PEAK) &&
+                   has(seen, R_LIVE)
+               ? 0
+               : HL_WIRE_BAD_FIELD;
 }
 
 static size_t with_number(char *out, const char *word, size_t n, int64_t v)
@@ -484,13 +518,14 @@ static size_t with_number(char *out, const char *word, size_t n, int64_t v)
 
 size_t hl_end_text(const struct hl_end *e, char *out)
 {
-    static const char *const words[] = {"running", "exit", "signal", "exec", "killed-or-_exit",
-                                        "sampled"};
+    static const char *const words[] = {"running",         "exit",   "signal", "exec",
+                                        "killed-or-_exit", "sampled"};
     if (e->kind == HL_ENDED_EXIT)
         return with_number(out, "exit:", 5, e->status);
     if (e->kind == HL_ENDED_SIGNAL)
         return with_number(out, "signal:", 7, e->status);
-    struct hl_str s = text_of(e->kind <= HL_ENDED_SAMPLED ? words[e->kind] : "unknown", 24);
+    struct hl_str s =
+        text_of(e->kind <= HL_ENDED_SAMPLED ? words[e->kind] : "unknown", 24);
     memcpy(out, s.p, s.n);
     out[s.n] = 0;
     return s.n;
@@ -570,8 +605,14 @@ int hl_decode_index_ask(const uint8_t *body, size_t n, uint32_t *wait_ms)
 }
 
 enum {
-    P_ID = 40, P_FLAGS = 41, P_ROWS = 42, P_STREAM = 43, P_CATALOGS = 44, P_DROPPED = 45,
-    P_LOST = 46, P_TAGS_END = 47
+    P_ID = 40,
+    P_FLAGS = 41,
+    P_ROWS = 42,
+    P_STREAM = 43,
+    P_CATALOGS = 44,
+    P_DROPPED = 45,
+    P_LOST = 46,
+    P_TAGS_END = 47
 };
 
 int64_t hl_encode_proc(uint8_t *out, size_t cap, const struct hl_proc *m)

@@ -56,8 +56,8 @@ int hl_decode_hello(const uint8_t *body, size_t n, struct hl_hello *out);
 /* ---- HELLO_OK, REFUSED, ACK, BYE ---- */
 
 struct hl_hello_ok {
-    uint32_t version;      /* the highest both speak */
-    uint64_t appended;     /* stream offset the collector has; send from there */
+    uint32_t version;  /* the highest both speak */
+    uint64_t appended; /* stream offset the collector has; send from there */
 };
 int64_t hl_encode_hello_ok(uint8_t *out, size_t cap, const struct hl_hello_ok *m);
 int hl_decode_hello_ok(const uint8_t *body, size_t n, struct hl_hello_ok *out);
@@ -65,15 +65,15 @@ int hl_decode_hello_ok(const uint8_t *body, size_t n, struct hl_hello_ok *out);
 enum hl_refusal {
     HL_REFUSED_VERSION = 1, /* no common version */
     HL_REFUSED_PROTOCOL = 2,
-    HL_REFUSED_LIMIT = 3,   /* a bound of the configuration */
-    HL_REFUSED_SPACE = 4,   /* quota or disk */
+    HL_REFUSED_LIMIT = 3, /* a bound of the configuration */
+    HL_REFUSED_SPACE = 4, /* quota or disk */
     HL_REFUSED_UID = 5,
     HL_REFUSED_DRAINING = 6,
     HL_REFUSED_UNKNOWN_JOB = 7
 };
 struct hl_refused {
-    uint32_t code;       /* enum hl_refusal */
-    struct hl_str text;  /* a sentence to show */
+    uint32_t code;      /* enum hl_refusal */
+    struct hl_str text; /* a sentence to show */
 };
 int64_t hl_encode_refused(uint8_t *out, size_t cap, uint32_t code, const char *text);
 int hl_decode_refused(const uint8_t *body, size_t n, struct hl_refused *out);
@@ -91,24 +91,25 @@ int hl_decode_bye(const uint8_t *body, size_t n, struct hl_bye *out);
 /* ---- CATALOG: names are added to a base ---- */
 
 enum {
-    HL_NAME_MAX = 255,   /* bytes of a metric name */
-    HL_PATH_MAX = 1023,  /* bytes of a region path */
+    HL_NAME_MAX = 255,             /* bytes of a metric name */
+    HL_PATH_MAX = 1023,            /* bytes of a region path */
     HL_CATALOG_NAMES_MAX = 1 << 20 /* metrics and paths of one catalog, each */
 };
 
 struct hl_catalog_msg {
-    uint32_t id;           /* from 1, new for each catalog of a stream */
-    uint32_t base;         /* the catalog this one extends; 0 none */
-    uint32_t flags;        /* 0 in this version */
-    uint32_t first_metric; /* number of metrics of the base */
-    uint32_t first_path;   /* number of paths of the base */
+    uint32_t id;                 /* from 1, new for each catalog of a stream */
+    uint32_t base;               /* the catalog this one extends; 0 none */
+    uint32_t flags;              /* 0 in this version */
+    uint32_t first_metric;       /* number of metrics of the base */
+    uint32_t first_path;         /* number of paths of the base */
     uint32_t n_metrics, n_paths; /* decoded: how many this message adds */
-    const uint8_t *names;  /* decoded: fields, for hl_catalog_next */
+    const uint8_t *names;        /* decoded: fields, for hl_catalog_next */
     size_t names_bytes;
 };
 
 /* Builder: begin, add names, end (hl_message_end with HL_MSG_CATALOG). */
-struct hl_writer hl_catalog_begin(uint8_t *out, size_t cap, const struct hl_catalog_msg *m);
+struct hl_writer hl_catalog_begin(uint8_t *out, size_t cap,
+                                  const struct hl_catalog_msg *m);
 void hl_catalog_add_metric(struct hl_writer *w, const char *name);
 void hl_catalog_add_path(struct hl_writer *w, const char *path);
 
@@ -265,7 +266,7 @@ struct hl_spool_head {
     uint32_t uid;
     int64_t pid;
     uint64_t start_ticks, image;
-    uint64_t inode;   /* of the row buffer; 0 none */
+    uint64_t inode; /* of the row buffer; 0 none */
     struct hl_str key;
 };
 enum { HL_SPOOL_FORMAT = 1 };

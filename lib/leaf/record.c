@@ -67,7 +67,8 @@ static void add_name(struct text *t, const char *s, size_t max)
 {
     for (size_t i = 0; i < max && s[i]; i++) {
         char c = s[i];
-        t->p[t->n++] = c == ',' || c == '"' || c == '\'' || c == '\n' || c == '\r' ? '_' : c;
+        t->p[t->n++] =
+            c == ',' || c == '"' || c == '\'' || c == '\n' || c == '\r' ? '_' : c;
     }
     t->p[t->n++] = ',';
 }
@@ -103,8 +104,8 @@ size_t hl_record_text(const struct hl_record *r, char *out, size_t cap)
     return n + hl_record_row(r, out + n, cap - n);
 }
 
-size_t hl_record_file_name(const char *pattern, int64_t pid, int64_t rank, const char *host,
-                           char *out, size_t cap)
+size_t hl_record_file_name(const char *pattern, int64_t pid, int64_t rank,
+                           const char *host, char *out, size_t cap)
 {
     size_t n = 0;
     for (const char *s = pattern; *s; s++) {

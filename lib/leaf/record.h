@@ -12,15 +12,15 @@
 #include <stdint.h>
 
 #define HL_RECORD_VERSION_LINE "# heapline 1\n"
-#define HL_RECORD_COLUMN_LINE                                                     \
-    "rank,host,pid,job,elapsed_s,allocs,frees,peak_heap_bytes,peak_heap_time_s,"   \
+#define HL_RECORD_COLUMN_LINE                                                            \
+    "rank,host,pid,job,elapsed_s,allocs,frees,peak_heap_bytes,peak_heap_time_s,"         \
     "live_heap_at_exit_bytes,vmhwm_bytes,vmrss_at_exit_bytes\n"
 
 enum {
     HL_HOST_MAX = 255, /* bytes, without the terminating NUL */
     HL_JOB_MAX = 255,
-    HL_RECORD_ROW_MAX = 1024,  /* one row with its line break */
-    HL_RECORD_TEXT_MAX = 1536  /* the three lines */
+    HL_RECORD_ROW_MAX = 1024, /* one row with its line break */
+    HL_RECORD_TEXT_MAX = 1536 /* the three lines */
 };
 
 struct hl_record {
@@ -54,7 +54,7 @@ size_t hl_format_seconds(int64_t ns, char *out);
 /* A file name pattern of HEAPLINE_OUTPUT: %p pid, %r rank, %h host; any other
  * % sequence is kept.  Writes a NUL-terminated name; returns its length, 0
  * when it does not fit. */
-size_t hl_record_file_name(const char *pattern, int64_t pid, int64_t rank, const char *host,
-                           char *out, size_t cap);
+size_t hl_record_file_name(const char *pattern, int64_t pid, int64_t rank,
+                           const char *host, char *out, size_t cap);
 
 #endif

@@ -21,10 +21,7 @@
 
 #include <stdint.h>
 
-enum {
-    HL_ROW_BUFFER_DATA = 4096,
-    HL_ROW_BUFFER_VERSION = 1
-};
+enum { HL_ROW_BUFFER_DATA = 4096, HL_ROW_BUFFER_VERSION = 1 };
 #define HL_ROW_BUFFER_MAGIC 0x31574f525f4c48ull /* "HL_ROW1" */
 #define HL_ROW_BUFFER_MIN ((uint64_t)64 << 10)
 #define HL_ROW_BUFFER_MAX ((uint64_t)1 << 30)
@@ -33,14 +30,14 @@ enum {
 struct hl_row_buffer {
     uint64_t magic;
     uint32_t version;
-    uint32_t flags; /* 0 */
-    uint64_t size;  /* of the whole memfd */
-    uint64_t image; /* of the process that writes it */
-    _Alignas(64) uint64_t head;  /* committed end of the stream */
-    uint64_t sent;               /* handed to the socket */
-    uint64_t acked;              /* kept by the collector */
-    uint64_t n_rows;             /* rows committed, dropped ones included */
-    uint64_t n_dropped;          /* rows dropped: full buffer, no collector */
+    uint32_t flags;             /* 0 */
+    uint64_t size;              /* of the whole memfd */
+    uint64_t image;             /* of the process that writes it */
+    _Alignas(64) uint64_t head; /* committed end of the stream */
+    uint64_t sent;              /* handed to the socket */
+    uint64_t acked;             /* kept by the collector */
+    uint64_t n_rows;            /* rows committed, dropped ones included */
+    uint64_t n_dropped;         /* rows dropped: full buffer, no collector */
 };
 
 _Static_assert(sizeof(struct hl_row_buffer) <= HL_ROW_BUFFER_DATA, "header page");

@@ -43,7 +43,8 @@ const struct hl_wire_type *hl_wire_type(unsigned type)
 
 static uint32_t load32(const uint8_t *p)
 {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
+           (uint32_t)p[3] << 24;
 }
 
 static void store32(uint8_t *p, uint32_t v)

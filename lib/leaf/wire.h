@@ -28,15 +28,16 @@ enum {
 /* Codes of the pure layer.  hl_wire_strerror has a sentence for each. */
 enum hl_wire_code {
     HL_WIRE_OK = 0,
-    HL_WIRE_SHORT = -1,     /* not enough bytes yet */
+    HL_WIRE_SHORT = -1, /* not enough bytes yet */
     HL_WIRE_BAD_MAGIC = -2,
     HL_WIRE_BAD_VERSION = -3,
-    HL_WIRE_BAD_TYPE = -4,  /* unknown, or not for this direction or state */
+    HL_WIRE_BAD_TYPE = -4, /* unknown, or not for this direction or state */
     HL_WIRE_BAD_LENGTH = -5,
     HL_WIRE_BAD_CRC = -6,
-    HL_WIRE_BAD_FIELD = -7, /* a field is missing, twice, too long or unknown and critical */
+    HL_WIRE_BAD_FIELD =
+        -7, /* a field is missing, twice, too long or unknown and critical */
     HL_WIRE_BAD_VALUE = -8,
-    HL_WIRE_NO_SPACE = -9,  /* encoding: the destination is too small */
+    HL_WIRE_NO_SPACE = -9, /* encoding: the destination is too small */
     HL_WIRE_TRAILING = -10
 };
 
@@ -55,12 +56,12 @@ enum hl_msg_type {
     HL_MSG_INDEX_ASK = 12, /* gather: which processes are there */
     HL_MSG_PROC = 13,      /* collector: one process of the index */
     HL_MSG_INDEX_END = 14,
-    HL_MSG_PULL = 15,      /* gather: a piece of a process's stream */
+    HL_MSG_PULL = 15, /* gather: a piece of a process's stream */
     HL_MSG_DATA = 16,
-    HL_MSG_TAKEN = 17,     /* gather: all was written; the data may go */
+    HL_MSG_TAKEN = 17, /* gather: all was written; the data may go */
     HL_MSG_TAKEN_OK = 18,
-    HL_MSG_SPOOL = 19,     /* spool: first message of a file */
-    HL_MSG_LOSS = 20,      /* spool: rows known to be lost */
+    HL_MSG_SPOOL = 19, /* spool: first message of a file */
+    HL_MSG_LOSS = 20,  /* spool: rows known to be lost */
     HL_MSG_N_TYPES = 21
 };
 
@@ -73,19 +74,19 @@ enum hl_wire_where {
 };
 
 enum hl_wire_state {
-    HL_STATE_NEW = 1,     /* before the hello was accepted */
-    HL_STATE_CLIENT = 2,  /* a heap or frames connection */
+    HL_STATE_NEW = 1,    /* before the hello was accepted */
+    HL_STATE_CLIENT = 2, /* a heap or frames connection */
     HL_STATE_KEEPER = 4,
     HL_STATE_GATHER = 8,
-    HL_STATE_FILE = 16,   /* reading a spool or fallback file */
+    HL_STATE_FILE = 16, /* reading a spool or fallback file */
     HL_STATE_ANY = 31
 };
 
 struct hl_wire_type {
     const char *name;
-    uint8_t where;      /* HL_TO_COLLECTOR, ... */
-    uint8_t states;     /* HL_STATE_... in which a receiver takes it */
-    uint32_t min, max;  /* bytes of body */
+    uint8_t where;     /* HL_TO_COLLECTOR, ... */
+    uint8_t states;    /* HL_STATE_... in which a receiver takes it */
+    uint32_t min, max; /* bytes of body */
 };
 
 /* The row of a type, or NULL for a type that is not in the table. */
@@ -170,9 +171,9 @@ int hl_field_str(const struct hl_field *f, size_t max, struct hl_str *out);
 
 /* ---- writer: counts what it would need, writes what fits ---- */
 struct hl_writer {
-    uint8_t *p;    /* may be NULL with cap 0: only the size is computed */
+    uint8_t *p; /* may be NULL with cap 0: only the size is computed */
     size_t cap;
-    size_t n;      /* bytes needed so far; more than cap: nothing is valid */
+    size_t n; /* bytes needed so far; more than cap: nothing is valid */
 };
 
 static inline struct hl_writer hl_writer_on(uint8_t *p, size_t cap)

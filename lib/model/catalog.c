@@ -108,7 +108,8 @@ int hl_names_cut(struct hl_names *l, size_t n)
     return rehash(l, l->n_slots);
 }
 
-int hl_catalog_apply(struct hl_catalog *c, const struct hl_catalog_msg *m, struct hl_err *e)
+int hl_catalog_apply(struct hl_catalog *c, const struct hl_catalog_msg *m,
+                     struct hl_err *e)
 {
     struct hl_reader r = hl_reader_on(m->names, m->names_bytes);
     struct hl_str name;
@@ -119,7 +120,8 @@ int hl_catalog_apply(struct hl_catalog *c, const struct hl_catalog_msg *m, struc
         struct hl_names *l = is_path ? &c->paths : &c->metrics;
         size_t before = l->n;
         if (hl_names_add(l, name.p, name.n, NULL))
-            return hl_fail(e, HL_ERR_FORMAT, "catalog %u: no memory, or too many names", m->id);
+            return hl_fail(e, HL_ERR_FORMAT, "catalog %u: no memory, or too many names",
+                           m->id);
         if (l->n == before)
             return hl_fail(e, HL_ERR_FORMAT, "catalog %u has a name twice", m->id);
     }

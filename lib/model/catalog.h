@@ -43,7 +43,8 @@ static inline size_t hl_catalog_stride(const struct hl_catalog *c)
 
 /* Add what a CATALOG message names, behind what is there.  Duplicates within a
  * catalog are refused. */
-int hl_catalog_apply(struct hl_catalog *c, const struct hl_catalog_msg *m, struct hl_err *e);
+int hl_catalog_apply(struct hl_catalog *c, const struct hl_catalog_msg *m,
+                     struct hl_err *e);
 
 /* Unite: metrics of `from` behind those of `into`, paths added with all their
  * parents.  Call hl_catalog_sort_paths after the last one. */

@@ -36,21 +36,26 @@ static int take_version(struct csv_in *c, const char *line, struct hl_err *e)
     }
     if (strncmp(line, start, sizeof start - 1))
         return bad_line(c, e, "not a heap record: '# heapline 1' is expected");
-    hl_printable(line + sizeof start - 1, strlen(line) - sizeof start + 1, shown, sizeof shown);
-    return hl_fail(e, HL_ERR_VERSION, "%s: line %zu: record version %s is not known here (1 is)",
-                   c->name, c->line, shown);
+    hl_printable(line + sizeof start - 1, strlen(line) - sizeof start + 1, shown,
+                 sizeof shown);
+    return hl_fail(e, HL_ERR_VERSION,
+                   "%s: line %zu: record version %s is not known here (1 is)", c->name,
+                   c->line, shown);
 }
 
 /* "12.480": whole seconds, a dot, three decimals. */
 static int seconds(const char *s, int64_t *ns)
 {
     const char *dot = strchr(s, '.');
-    return !dot || strlen(dot) != 4 || *s == '.' ? -1 : hl_parse_seconds(s, 0, INT64_MAX, ns);
+    return !dot || strlen(dot) != 4 || *s == '.' ? -1
+                                                 : hl_parse_seconds(s, 0, INT64_MAX, ns);
 }
 
 static int count(const char *s, uint64_t *out)
 {
-    return hl_parse_size(s, 0, UINT64_MAX, out) || strspn(s, "0123456789") != strlen(s) ? -1 : 0;
+    return hl_parse_size(s, 0, UINT64_MAX, out) || strspn(s, "0123456789") != strlen(s)
+               ? -1
+               : 0;
 }
 
 static int split(char *line, char *column[N_COLUMNS])
@@ -79,10 +84,12 @@ static int take_row(struct csv_in *c, char *line, struct hl_record *r, struct hl
     memset(r, 0, sizeof *r);
     if (split(line, f))
         return bad_line(c, e, "a row must have 12 columns");
-    if (hl_parse_i64(f[0], -1, INT32_MAX, &r->rank) || copy(r->host, sizeof r->host, f[1]) ||
+    if (hl_parse_i64(f[0], -1, INT32_MAX, &r->rank) ||
+        copy(r->host, sizeof r->host, f[1]) ||
         hl_parse_i64(f[2], 0, INT64_MAX, &r->pid) || copy(r->job, sizeof r->job, f[3]) ||
-        seconds(f[4], &r->elapsed_ns) || count(f[5], &r->allocs) || count(f[6], &r->frees) ||
-        hl_parse_i64(f[7], 0, INT64_MAX, &r->peak_bytes) || seconds(f[8], &r->peak_time_ns) ||
+        seconds(f[4], &r->elapsed_ns) || count(f[5], &r->allocs) ||
+        count(f[6], &r->frees) || hl_parse_i64(f[7], 0, INT64_MAX, &r->peak_bytes) ||
+        seconds(f[8], &r->peak_time_ns) ||
         hl_parse_i64(f[9], INT64_MIN, INT64_MAX, &r->live_bytes) ||
         hl_parse_i64(f[10], -1, INT64_MAX, &r->vmhwm_bytes) ||
         hl_parse_i64(f[11], -1, INT64_MAX, &r->vmrss_bytes))
@@ -90,7 +97,8 @@ static int take_row(struct csv_in *c, char *line, struct hl_record *r, struct hl
     return 0;
 }
 
-static int take_line(struct csv_in *c, char *line, hl_record_fn *fn, void *ctx, struct hl_err *e)
+static int take_line(struct csv_in *c, char *line, hl_record_fn *fn, void *ctx,
+                     struct hl_err *e)
 {
     static const char columns[] = HL_RECORD_COLUMN_LINE;
     struct hl_record r;

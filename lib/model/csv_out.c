@@ -21,7 +21,9 @@ static struct csv_sink *self(struct hl_sink *s)
 
 static int put(struct csv_sink *c, const char *p, size_t n, struct hl_err *e)
 {
-    return fwrite(p, 1, n, c->out.file) == n ? 0 : hl_fail_errno(e, "cannot write %s", c->out.name);
+    return fwrite(p, 1, n, c->out.file) == n
+               ? 0
+               : hl_fail_errno(e, "cannot write %s", c->out.name);
 }
 
 static int csv_begin(struct hl_sink *s, const struct hl_run *run, struct hl_err *e)

@@ -48,7 +48,8 @@ static int add_rank(struct hl_profile *p)
     size_t n = p->catalog.paths.n, cap = p->cap ? 2 * p->cap : 64;
     if (p->n_ranks < p->cap)
         return 0;
-    double *inc = calloc(n * cap + 1, sizeof *inc), *exc = calloc(n * cap + 1, sizeof *exc);
+    double *inc = calloc(n * cap + 1, sizeof *inc),
+           *exc = calloc(n * cap + 1, sizeof *exc);
     for (size_t i = 0; i < n && inc && exc && p->cap; i++) {
         memcpy(inc + i * cap, p->inclusive + i * p->cap, p->cap * sizeof *inc);
         memcpy(exc + i * cap, p->exclusive + i * p->cap, p->cap * sizeof *exc);
@@ -66,7 +67,8 @@ static int add_rank(struct hl_profile *p)
     return 0;
 }
 
-static int rank_begin(struct hl_sink *s, uint64_t rank, uint64_t n_frames, struct hl_err *e)
+static int rank_begin(struct hl_sink *s, uint64_t rank, uint64_t n_frames,
+                      struct hl_err *e)
 {
     struct hl_profile *p = self(s);
     p->skip = p->wanted && !p->wanted(p->wanted_ctx, rank);
@@ -98,7 +100,8 @@ static int rows(struct hl_sink *s, const double *cells, size_t n, struct hl_err 
     return 0;
 }
 
-static const struct hl_sink_ops ops = {.begin = begin, .rank_begin = rank_begin, .rows = rows};
+static const struct hl_sink_ops ops = {
+    .begin = begin, .rank_begin = rank_begin, .rows = rows};
 
 void hl_profile_init(struct hl_profile *p, const char *denominator)
 {

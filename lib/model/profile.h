@@ -17,13 +17,13 @@ struct hl_profile {
     /* Ranks to take: 0 skips one.  NULL takes all. */
     int (*wanted)(void *ctx, uint64_t rank);
     void *wanted_ctx;
-    uint64_t n_ranks;   /* taken */
+    uint64_t n_ranks; /* taken */
     uint64_t n_frames;
-    double *inclusive;  /* [path * cap + taken rank] */
+    double *inclusive; /* [path * cap + taken rank] */
     double *exclusive;
-    uint64_t *hits;     /* [path], frames with time, over all ranks */
+    uint64_t *hits; /* [path], frames with time, over all ranks */
     size_t cap;
-    double total;       /* sum of the denominator */
+    double total; /* sum of the denominator */
     int has_denominator;
     size_t denominator_cell;
     int skip;

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t new_node(struct hl_region_tree *t, const char *name, size_t len, size_t depth)
+static size_t new_node(struct hl_region_tree *t, const char *name, size_t len,
+                       size_t depth)
 {
     if (t->n == t->cap) {
         size_t cap = t->cap ? 2 * t->cap : 32;

@@ -35,15 +35,15 @@ struct hl_meta {
 
 /* The run as all sinks see it; borrowed until commit or abort. */
 struct hl_run {
-    const char *app_version;  /* field openpfc_version */
-    const char *run_id;       /* NULL or "": schema 2 */
+    const char *app_version; /* field openpfc_version */
+    const char *run_id;      /* NULL or "": schema 2 */
     const struct hl_meta *meta;
     size_t n_meta;
     const struct hl_catalog *catalog; /* the united one, or as it is in replays */
     uint64_t n_ranks;
     uint64_t total_frames;
     uint64_t n_dropped_rows, n_lost_rows;
-    const char *generator;    /* "heapline VERSION" */
+    const char *generator; /* "heapline VERSION" */
 };
 
 /* A heap row with what only the HDF5 file holds beside it. */
@@ -57,9 +57,10 @@ struct hl_sink;
 
 struct hl_sink_ops {
     int (*begin)(struct hl_sink *s, const struct hl_run *run, struct hl_err *e);
-    int (*rank_begin)(struct hl_sink *s, uint64_t rank, uint64_t n_frames, struct hl_err *e);
-    int (*other_begin)(struct hl_sink *s, int64_t pid, const char *host, uint64_t n_frames,
-                       struct hl_err *e);
+    int (*rank_begin)(struct hl_sink *s, uint64_t rank, uint64_t n_frames,
+                      struct hl_err *e);
+    int (*other_begin)(struct hl_sink *s, int64_t pid, const char *host,
+                       uint64_t n_frames, struct hl_err *e);
     /* n rows of stride(run->catalog) doubles, row after row; belongs to the rank
      * or process begun last. */
     int (*rows)(struct hl_sink *s, const double *cells, size_t n, struct hl_err *e);

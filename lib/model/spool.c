@@ -15,8 +15,8 @@
 
 void hl_spool_pool_init(struct hl_spool_pool *p, int root, size_t max_open)
 {
-    *p = (struct hl_spool_pool){.root = root, .max_open = max_open ? max_open : 1,
-                                .write = pwrite};
+    *p = (struct hl_spool_pool){
+        .root = root, .max_open = max_open ? max_open : 1, .write = pwrite};
 }
 
 static void unlink_open(struct hl_spool *s)
@@ -95,8 +95,8 @@ static int extent_goes_on(const struct hl_spool *s)
 static int note_stream(struct hl_spool *s, unsigned type, uint32_t bytes)
 {
     int r = extent_goes_on(s) ? 0
-                              : grow((void **)&s->extent, s->n_extents, HL_SPOOL_EXTENTS_MAX,
-                                     sizeof *s->extent);
+                              : grow((void **)&s->extent, s->n_extents,
+                                     HL_SPOOL_EXTENTS_MAX, sizeof *s->extent);
     if (!r && type == HL_MSG_CATALOG)
         r = grow((void **)&s->catalog, s->n_catalogs, HL_SPOOL_CATALOGS_MAX,
                  sizeof *s->catalog);
@@ -138,8 +138,10 @@ static int note_all(struct hl_spool *s, const uint8_t *p, size_t n)
     struct hl_spool was = *s;
     for (size_t at = 0; at < n;) {
         struct hl_wire_header h;
-        int r = hl_wire_header_get(p + at, n - at, &h) || n - at - HL_WIRE_HEADER < h.length
-                    ? -EBADMSG : note_message(s, &h);
+        int r =
+            hl_wire_header_get(p + at, n - at, &h) || n - at - HL_WIRE_HEADER < h.length
+                ? -EBADMSG
+                : note_message(s, &h);
         if (r) {
             go_back(s, &was);
             return r;
@@ -222,7 +224,8 @@ enum { SCAN_BYTES = HL_WIRE_HEADER + HL_WIRE_MAX_BODY };
 static int check_head(const struct hl_wire_header *h, const char *name, struct hl_err *e)
 {
     return h->type == HL_MSG_SPOOL
-               ? 0 : hl_fail(e, HL_ERR_FORMAT, "%s is no spool: it has no head", name);
+               ? 0
+               : hl_fail(e, HL_ERR_FORMAT, "%s is no spool: it has no head", name);
 }
 
 /* Take whole messages from p; *used of n bytes.  1: a torn tail begins here. */
@@ -234,11 +237,13 @@ static int scan_piece(struct hl_spool *s, const uint8_t *p, size_t n, size_t *us
         struct hl_wire_header h;
         const uint8_t *body;
         size_t k;
-        int code = hl_wire_next(p + *used, n - *used, HL_IN_SPOOL, HL_STATE_FILE, &h, &body, &k);
+        int code =
+            hl_wire_next(p + *used, n - *used, HL_IN_SPOOL, HL_STATE_FILE, &h, &body, &k);
         if (code == HL_WIRE_SHORT)
             return 0;
         if (code == HL_WIRE_BAD_VERSION)
-            return hl_fail(e, HL_ERR_VERSION, "%s was written by an unknown version", s->name);
+            return hl_fail(e, HL_ERR_VERSION, "%s was written by an unknown version",
+                           s->name);
         if (!code && !s->size && check_head(&h, s->name, e))
             return -1;
         if (code || (visit && visit(ctx, &h, body)))
@@ -250,8 +255,8 @@ static int scan_piece(struct hl_spool *s, const uint8_t *p, size_t n, size_t *us
     }
 }
 
-static int scan(struct hl_spool *s, int fd, uint8_t *buf, hl_spool_visit_fn *visit, void *ctx,
-                struct hl_err *e)
+static int scan(struct hl_spool *s, int fd, uint8_t *buf, hl_spool_visit_fn *visit,
+                void *ctx, struct hl_err *e)
 {
     for (;;) {
         size_t used;
@@ -326,14 +331,16 @@ static int read_file(struct hl_spool *s, uint64_t at, uint8_t *out, size_t n)
     return fd < 0 ? fd : 0;
 }
 
-int hl_spool_read(struct hl_spool *s, uint64_t offset, uint8_t *out, size_t n, size_t *got)
+int hl_spool_read(struct hl_spool *s, uint64_t offset, uint8_t *out, size_t n,
+                  size_t *got)
 {
     *got = 0;
     while (*got < n && offset < s->stream_bytes) {
         size_t i = extent_of(s, offset);
         uint64_t end = i + 1 < s->n_extents ? s->extent[i + 1].stream : s->stream_bytes;
         size_t k = end - offset < n - *got ? (size_t)(end - offset) : n - *got;
-        int r = read_file(s, s->extent[i].file + (offset - s->extent[i].stream), out + *got, k);
+        int r = read_file(s, s->extent[i].file + (offset - s->extent[i].stream),
+                          out + *got, k);
         if (r)
             return r;
         *got += k;
@@ -362,7 +369,8 @@ int hl_spool_read_catalogs(struct hl_spool *s, uint64_t offset, uint8_t *out, si
     while (*got < n && offset < s->catalog_bytes) {
         const struct hl_spool_catalog *c = &s->catalog[catalog_at(s, offset)];
         uint64_t into = offset - c->before;
-        size_t want = c->bytes - into < n - *got ? (size_t)(c->bytes - into) : n - *got, k;
+        size_t want = c->bytes - into < n - *got ? (size_t)(c->bytes - into) : n - *got,
+               k;
         int r = hl_spool_read(s, c->stream + into, out + *got, want, &k);
         if (r || k != want)
             return r ? r : -EIO;

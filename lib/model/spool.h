@@ -56,10 +56,7 @@ struct hl_spool {
     int dirty; /* appended to since hl_spool_sync */
 };
 
-enum {
-    HL_SPOOL_EXTENTS_MAX = 65536,
-    HL_SPOOL_CATALOGS_MAX = 65536
-};
+enum { HL_SPOOL_EXTENTS_MAX = 65536, HL_SPOOL_CATALOGS_MAX = 65536 };
 
 void hl_spool_pool_init(struct hl_spool_pool *p, int root, size_t max_open);
 
@@ -70,7 +67,8 @@ int hl_spool_create(struct hl_spool *s, struct hl_spool_pool *pool, const char *
 
 /* Each whole message of a file, SPOOL included; a value other than 0 ends the
  * reading: the message is taken for the start of the torn tail. */
-typedef int hl_spool_visit_fn(void *ctx, const struct hl_wire_header *h, const uint8_t *body);
+typedef int hl_spool_visit_fn(void *ctx, const struct hl_wire_header *h,
+                              const uint8_t *body);
 
 /* Open a file that exists: read it through, cut the torn tail.  -1 with code
  * HL_ERR_FORMAT or HL_ERR_VERSION when its first message is no head of a spool
@@ -84,7 +82,8 @@ int hl_spool_append(struct hl_spool *s, const uint8_t *p, size_t n);
 
 /* At most n bytes of the stream, or of its catalogs alone, from an offset; *got
  * is 0 at the end.  0 or a negative errno. */
-int hl_spool_read(struct hl_spool *s, uint64_t offset, uint8_t *out, size_t n, size_t *got);
+int hl_spool_read(struct hl_spool *s, uint64_t offset, uint8_t *out, size_t n,
+                  size_t *got);
 int hl_spool_read_catalogs(struct hl_spool *s, uint64_t offset, uint8_t *out, size_t n,
                            size_t *got);
 

@@ -29,7 +29,8 @@ void hl_stream_fini(struct hl_stream *s)
 int hl_stream_take_names(struct hl_stream *s, struct hl_catalog *out)
 {
     /* The usual stream is one chain: its order stays as it is. */
-    int bad = s->past.metrics.n + s->past.paths.n && hl_catalog_unite(&s->catalog, &s->past);
+    int bad =
+        s->past.metrics.n + s->past.paths.n && hl_catalog_unite(&s->catalog, &s->past);
     *out = s->catalog;
     memset(&s->catalog, 0, sizeof s->catalog);
     drop_chain(s);
@@ -54,7 +55,8 @@ static int cut_chain(struct hl_stream *s, size_t n, struct hl_err *e)
 
 /* A catalog adds to an earlier one, its base, and replaces those that came
  * after it (they were dropped with their row, or given up with it). */
-static int take_catalog(struct hl_stream *s, const uint8_t *body, size_t n, struct hl_err *e)
+static int take_catalog(struct hl_stream *s, const uint8_t *body, size_t n,
+                        struct hl_err *e)
 {
     struct hl_catalog_msg m;
     int code = hl_decode_catalog(body, n, &m);
@@ -64,8 +66,8 @@ static int take_catalog(struct hl_stream *s, const uint8_t *body, size_t n, stru
     while (base && s->level[base - 1].id > m.base)
         base--;
     if (m.base && (!base || s->level[base - 1].id != m.base))
-        return hl_fail(e, HL_ERR_FORMAT, "catalog %u builds on %u, which has not come", m.id,
-                       m.base);
+        return hl_fail(e, HL_ERR_FORMAT, "catalog %u builds on %u, which has not come",
+                       m.id, m.base);
     if (cut_chain(s, base, e))
         return -1;
     struct hl_stream_level *p = realloc(s->level, (s->n_levels + 1) * sizeof *p);
@@ -120,8 +122,8 @@ static int deliver(struct hl_stream *s, uint64_t number, const struct hl_stream_
 
 /* A part of a wide row: parts come in order, the last one completes it. */
 static int take_part(struct hl_stream *s, const struct hl_rows *m,
-                     const struct hl_stream_level *l, size_t stride, hl_row_fn *fn, void *ctx,
-                     struct hl_err *e)
+                     const struct hl_stream_level *l, size_t stride, hl_row_fn *fn,
+                     void *ctx, struct hl_err *e)
 {
     if (m->first_cell == 0) {
         s->in_part = 1;
@@ -187,15 +189,16 @@ static int take_message(struct hl_stream *s, unsigned type, const uint8_t *body,
 }
 
 /* Consume whole messages at p; returns the bytes consumed, or -1. */
-static int64_t take_messages(struct hl_stream *s, const uint8_t *p, size_t n, hl_row_fn *fn,
-                             void *ctx, struct hl_err *e)
+static int64_t take_messages(struct hl_stream *s, const uint8_t *p, size_t n,
+                             hl_row_fn *fn, void *ctx, struct hl_err *e)
 {
     size_t at = 0;
     for (;;) {
         struct hl_wire_header h;
         const uint8_t *body;
         size_t used;
-        int code = hl_wire_next(p + at, n - at, HL_IN_SPOOL, HL_STATE_FILE, &h, &body, &used);
+        int code =
+            hl_wire_next(p + at, n - at, HL_IN_SPOOL, HL_STATE_FILE, &h, &body, &used);
         if (code == HL_WIRE_SHORT)
             return (int64_t)at;
         if (code)
@@ -207,8 +210,8 @@ static int64_t take_messages(struct hl_stream *s, const uint8_t *p, size_t n, hl
     }
 }
 
-int hl_stream_feed(struct hl_stream *s, const uint8_t *p, size_t n, hl_row_fn *fn, void *ctx,
-                   struct hl_err *e)
+int hl_stream_feed(struct hl_stream *s, const uint8_t *p, size_t n, hl_row_fn *fn,
+                   void *ctx, struct hl_err *e)
 {
     if (hl_buf_left(&s->pending) == 0) {
         int64_t used = take_messages(s, p, n, fn, ctx, e);

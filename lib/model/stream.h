@@ -50,7 +50,7 @@ int hl_stream_take_names(struct hl_stream *s, struct hl_catalog *out);
 
 /* Feed n bytes.  fn may be NULL (rows are only counted).  0, or -1 at the first
  * byte that is not sound: used_bytes says how far the stream is good. */
-int hl_stream_feed(struct hl_stream *s, const uint8_t *p, size_t n, hl_row_fn *fn, void *ctx,
-                   struct hl_err *e);
+int hl_stream_feed(struct hl_stream *s, const uint8_t *p, size_t n, hl_row_fn *fn,
+                   void *ctx, struct hl_err *e);
 
 #endif

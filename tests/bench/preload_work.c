@@ -147,8 +147,8 @@ static int64_t threads(int handed, long calls, int n)
             pthread_barrier_init(&h->full, NULL, 2);
             pthread_barrier_init(&h->empty, NULL, 2);
         }
-        t[i] = (struct task){.calls = calls, .index = i, .handed = handed, .hand = h,
-                             .start = &start};
+        t[i] = (struct task){
+            .calls = calls, .index = i, .handed = handed, .hand = h, .start = &start};
         if (pthread_create(&t[i].id, NULL, work, &t[i]) != 0)
             exit(1);
     }

@@ -14,7 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     struct hl_err e = {0};
     hl_settings_init(&s);
     if (hl_settings_parse(&s, "fuzz", (const char *)data, n, &e) == 0) {
-        if (s.socket[0] != '/' || s.spool[0] != '/' || !s.max_processes || s.job_keep_ns < 0)
+        if (s.socket[0] != '/' || s.spool[0] != '/' || !s.max_processes ||
+            s.job_keep_ns < 0)
             abort();
     } else if (!e.text[0] || strchr(e.text, '\n')) {
         abort();

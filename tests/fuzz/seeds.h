@@ -11,11 +11,27 @@
 static size_t seed_message(unsigned i, uint8_t *out, size_t cap)
 {
     const struct hl_str s = {"text", 4}, none = {"", 0};
-    struct hl_hello h = {.wire_min = 1, .wire_max = 1, .role = HL_ROLE_FRAMES, .pid = 7,
-        .start_ticks = 9, .image = 11, .rank = 1, .size = 2, .key = s, .host = s, .job = none,
-        .app_version = none};
-    struct hl_record_msg r = {.record = {.rank = 1, .pid = 7, .host = "h", .job = "j",
-        .allocs = 5, .frees = 4, .peak_bytes = 3, .live_bytes = 2}, .end = {HL_ENDED_EXIT, 0}};
+    struct hl_hello h = {.wire_min = 1,
+                         .wire_max = 1,
+                         .role = HL_ROLE_FRAMES,
+                         .pid = 7,
+                         .start_ticks = 9,
+                         .image = 11,
+                         .rank = 1,
+                         .size = 2,
+                         .key = s,
+                         .host = s,
+                         .job = none,
+                         .app_version = none};
+    struct hl_record_msg r = {.record = {.rank = 1,
+                                         .pid = 7,
+                                         .host = "h",
+                                         .job = "j",
+                                         .allocs = 5,
+                                         .frees = 4,
+                                         .peak_bytes = 3,
+                                         .live_bytes = 2},
+                              .end = {HL_ENDED_EXIT, 0}};
     struct hl_hello_ok ok = {1, 5};
     struct hl_bye bye = {1, 2};
     struct hl_loss loss = {3, 4};

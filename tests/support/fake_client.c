@@ -54,7 +54,8 @@ static uint64_t page_size = HL_HEAP_PAGE_SIZE, ring_size = RING_BYTES;
 static struct hl_link frames = {.fd = -1}, other = {.fd = -1};
 static struct hl_err err;
 
-#define DIE(...) (fprintf(stderr, "fake_client: " __VA_ARGS__), fputc('\n', stderr), exit(99))
+#define DIE(...)                                                                         \
+    (fprintf(stderr, "fake_client: " __VA_ARGS__), fputc('\n', stderr), exit(99))
 
 static struct hl_str text(const char *s)
 {
@@ -67,7 +68,8 @@ static int memfd(size_t size, void **map)
     if (fd < 0 || ftruncate(fd, (off_t)size))
         DIE("memfd: %s", strerror(errno));
     *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (*map == MAP_FAILED || (!no_seal && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)))
+    if (*map == MAP_FAILED ||
+        (!no_seal && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)))
         DIE("memfd: %s", strerror(errno));
     return fd;
 }
@@ -122,9 +124,19 @@ static void set_page(const char *arg)
 
 static size_t hello(uint8_t *out, size_t cap, enum hl_role role, uint32_t flags)
 {
-    struct hl_hello h = {.wire_min = 1, .wire_max = 1, .role = (uint8_t)role, .flags = flags,
-        .pid = getpid(), .start_ticks = start_ticks, .image = image, .rank = 3, .size = 4,
-        .key = text(key), .host = text("node-a"), .job = text("17"), .app_version = text("")};
+    struct hl_hello h = {.wire_min = 1,
+                         .wire_max = 1,
+                         .role = (uint8_t)role,
+                         .flags = flags,
+                         .pid = getpid(),
+                         .start_ticks = start_ticks,
+                         .image = image,
+                         .rank = 3,
+                         .size = 4,
+                         .key = text(key),
+                         .host = text("node-a"),
+                         .job = text("17"),
+                         .app_version = text("")};
     return (size_t)hl_encode_hello(out, cap, &h);
 }
 
@@ -163,7 +175,8 @@ static void say_heap(void)
     heap_fd = connect_to();
     if (!no_page)
         make_page();
-    size_t n = hello(out, sizeof out, HL_ROLE_HEAP, no_page ? HL_HELLO_UNSHARED : HL_HELLO_PAGE);
+    size_t n =
+        hello(out, sizeof out, HL_ROLE_HEAP, no_page ? HL_HELLO_UNSHARED : HL_HELLO_PAGE);
     send_with_fds(heap_fd, out, n, &page_fd, !no_page);
 }
 
@@ -286,10 +299,17 @@ static void say_bye(long dropped)
 static void say_record(long allocs)
 {
     static uint8_t out[HL_WIRE_HEADER + 4096];
-    struct hl_record_msg m = {.record = {.rank = 3, .pid = getpid(), .host = "node-a",
-        .allocs = (uint64_t)allocs, .frees = 1, .peak_bytes = 77, .live_bytes = 7,
-        .elapsed_ns = 5000000, .vmhwm_bytes = -1, .vmrss_bytes = -1},
-        .end = {HL_ENDED_EXIT, 0}};
+    struct hl_record_msg m = {.record = {.rank = 3,
+                                         .pid = getpid(),
+                                         .host = "node-a",
+                                         .allocs = (uint64_t)allocs,
+                                         .frees = 1,
+                                         .peak_bytes = 77,
+                                         .live_bytes = 7,
+                                         .elapsed_ns = 5000000,
+                                         .vmhwm_bytes = -1,
+                                         .vmrss_bytes = -1},
+                              .end = {HL_ENDED_EXIT, 0}};
     send_with_fds(heap_fd, out, (size_t)hl_encode_record(out, sizeof out, &m), NULL, 0);
 }
 
@@ -385,7 +405,8 @@ static void print_state(void)
     if (hl_link_state(&other, &s, &err))
         DIE("%s", err.text);
     printf("state keepers=%u ever=%u processes=%llu alive=%llu\n", s.n_keepers,
-           s.n_keepers_ever, (unsigned long long)s.n_processes, (unsigned long long)s.n_alive);
+           s.n_keepers_ever, (unsigned long long)s.n_processes,
+           (unsigned long long)s.n_alive);
 }
 
 static void say_ended(const char *arg)
@@ -404,15 +425,17 @@ static void print_proc(const struct hl_proc *p)
     char end[32];
     const struct hl_record *r = &p->heap.record;
     hl_end_text(&p->heap.end, end);
-    printf("proc id=%u flags=%u pid=%lld rank=%lld host=%s rows=%llu dropped=%llu lost=%llu "
-           "stream=%llu catalogs=%llu ended=%s allocs=%llu frees=%llu live=%lld peak=%lld "
-           "vmhwm=%s elapsed=%s\n",
-           p->id, p->flags, (long long)p->hello.pid, (long long)r->rank, r->host,
-           (unsigned long long)p->n_rows, (unsigned long long)p->n_dropped,
-           (unsigned long long)p->n_lost, (unsigned long long)p->stream_bytes,
-           (unsigned long long)p->catalog_bytes, end, (unsigned long long)r->allocs,
-           (unsigned long long)r->frees, (long long)r->live_bytes, (long long)r->peak_bytes,
-           r->vmhwm_bytes > 0 ? "known" : "unknown", r->elapsed_ns > 0 ? "known" : "unknown");
+    printf(
+        "proc id=%u flags=%u pid=%lld rank=%lld host=%s rows=%llu dropped=%llu lost=%llu "
+        "stream=%llu catalogs=%llu ended=%s allocs=%llu frees=%llu live=%lld peak=%lld "
+        "vmhwm=%s elapsed=%s\n",
+        p->id, p->flags, (long long)p->hello.pid, (long long)r->rank, r->host,
+        (unsigned long long)p->n_rows, (unsigned long long)p->n_dropped,
+        (unsigned long long)p->n_lost, (unsigned long long)p->stream_bytes,
+        (unsigned long long)p->catalog_bytes, end, (unsigned long long)r->allocs,
+        (unsigned long long)r->frees, (long long)r->live_bytes, (long long)r->peak_bytes,
+        r->vmhwm_bytes > 0 ? "known" : "unknown",
+        r->elapsed_ns > 0 ? "known" : "unknown");
 }
 
 static void print_index(long wait_ms)
@@ -422,7 +445,8 @@ static void print_index(long wait_ms)
     const uint8_t *body;
     struct hl_proc p;
     struct hl_index_end e;
-    if (hl_link_send(&other, out, hl_encode_index_ask(out, sizeof out, (uint32_t)wait_ms), &err))
+    if (hl_link_send(&other, out, hl_encode_index_ask(out, sizeof out, (uint32_t)wait_ms),
+                     &err))
         DIE("%s", err.text);
     for (;;) {
         if (hl_link_next(&other, &h, &body, 90000, &err))
@@ -470,7 +494,8 @@ static void print_stream(uint32_t id)
     struct hl_wire_header h;
     const uint8_t *body;
     struct hl_rows r;
-    while (hl_wire_next(all + at, n - at, HL_IN_STREAM, HL_STATE_FILE, &h, &body, &used) == 0) {
+    while (hl_wire_next(all + at, n - at, HL_IN_STREAM, HL_STATE_FILE, &h, &body,
+                        &used) == 0) {
         if (h.type == HL_MSG_ROWS && !hl_decode_rows(body, h.length, &r)) {
             in_order += hl_rows_cell(&r, 0) == (double)rows;
             rows++;
@@ -478,7 +503,8 @@ static void print_stream(uint32_t id)
         at += used;
     }
     printf("stream rows=%zu in_order=%zu rest=%zu catalogs=%s\n", rows, in_order, n - at,
-           n_catalogs <= n && (!n || memcmp(all, catalogs, n_catalogs) == 0) ? "same" : "differ");
+           n_catalogs <= n && (!n || memcmp(all, catalogs, n_catalogs) == 0) ? "same"
+                                                                             : "differ");
     free(all);
     free(catalogs);
 }
@@ -498,25 +524,45 @@ static void say_taken(void)
 
 static int plain(const char *a)
 {
-    if (!strcmp(a, "heap")) say_heap();
-    else if (!strcmp(a, "frames")) say_frames();
-    else if (!strcmp(a, "close")) hl_link_close(&frames);
-    else if (!strcmp(a, "torn")) commit_torn();
-    else if (!strcmp(a, "ack")) wait_acked();
-    else if (!strcmp(a, "exec")) new_image();
-    else if (!strcmp(a, "nopage")) no_page = 1;
-    else if (!strcmp(a, "nopid")) start_ticks = 1;
-    else if (!strcmp(a, "noseal")) no_seal = 1;
-    else if (!strcmp(a, "badsize")) page_size = 2 * HL_HEAP_PAGE_SIZE;
-    else if (!strcmp(a, "badrows")) ring_size = 4096 + 4096;
-    else if (!strcmp(a, "refused")) print_refusal();
-    else if (!strcmp(a, "keeper")) say_other(HL_ROLE_KEEPER);
-    else if (!strcmp(a, "gather")) say_other(HL_ROLE_GATHER);
-    else if (!strcmp(a, "state")) print_state();
-    else if (!strcmp(a, "taken")) say_taken();
-    else if (!strcmp(a, "wait")) { if (getchar() == EOF) exit(0); }
-    else if (!strcmp(a, "pause")) pause();
-    else return 0;
+    if (!strcmp(a, "heap"))
+        say_heap();
+    else if (!strcmp(a, "frames"))
+        say_frames();
+    else if (!strcmp(a, "close"))
+        hl_link_close(&frames);
+    else if (!strcmp(a, "torn"))
+        commit_torn();
+    else if (!strcmp(a, "ack"))
+        wait_acked();
+    else if (!strcmp(a, "exec"))
+        new_image();
+    else if (!strcmp(a, "nopage"))
+        no_page = 1;
+    else if (!strcmp(a, "nopid"))
+        start_ticks = 1;
+    else if (!strcmp(a, "noseal"))
+        no_seal = 1;
+    else if (!strcmp(a, "badsize"))
+        page_size = 2 * HL_HEAP_PAGE_SIZE;
+    else if (!strcmp(a, "badrows"))
+        ring_size = 4096 + 4096;
+    else if (!strcmp(a, "refused"))
+        print_refusal();
+    else if (!strcmp(a, "keeper"))
+        say_other(HL_ROLE_KEEPER);
+    else if (!strcmp(a, "gather"))
+        say_other(HL_ROLE_GATHER);
+    else if (!strcmp(a, "state"))
+        print_state();
+    else if (!strcmp(a, "taken"))
+        say_taken();
+    else if (!strcmp(a, "wait")) {
+        if (getchar() == EOF)
+            exit(0);
+    } else if (!strcmp(a, "pause"))
+        pause();
+    else
+        return 0;
     return 1;
 }
 
@@ -525,22 +571,41 @@ static void with_value(const char *a, const char *v)
     size_t n = (size_t)(v - a) - 1;
     long number = strtol(v, NULL, 10);
 #define IS(word) (n == sizeof word - 1 && !memcmp(a, word, n))
-    if (IS("page")) set_page(v);
-    else if (IS("rows")) { commit_rows(number); send_rows(); }
-    else if (IS("hold")) commit_rows(number);
-    else if (IS("bye")) say_bye(number);
-    else if (IS("record")) say_record(number);
-    else if (IS("exit")) { end_page(HL_HEAP_EXIT, (int)number); exit((int)number); }
-    else if (IS("_exit")) _exit((int)number);
-    else if (IS("kill")) { kill(getpid(), (int)number); pause(); }
-    else if (IS("fds")) send_many_fds(number);
-    else if (IS("raw")) send_raw(v);
-    else if (IS("catalog")) send_catalog(v);
-    else if (IS("ended")) say_ended(v);
-    else if (IS("index")) print_index(number);
-    else if (IS("pull")) print_stream((uint32_t)number);
-    else if (IS("say")) printf("%s\n", v);
-    else DIE("unknown action %s", a);
+    if (IS("page"))
+        set_page(v);
+    else if (IS("rows")) {
+        commit_rows(number);
+        send_rows();
+    } else if (IS("hold"))
+        commit_rows(number);
+    else if (IS("bye"))
+        say_bye(number);
+    else if (IS("record"))
+        say_record(number);
+    else if (IS("exit")) {
+        end_page(HL_HEAP_EXIT, (int)number);
+        exit((int)number);
+    } else if (IS("_exit"))
+        _exit((int)number);
+    else if (IS("kill")) {
+        kill(getpid(), (int)number);
+        pause();
+    } else if (IS("fds"))
+        send_many_fds(number);
+    else if (IS("raw"))
+        send_raw(v);
+    else if (IS("catalog"))
+        send_catalog(v);
+    else if (IS("ended"))
+        say_ended(v);
+    else if (IS("index"))
+        print_index(number);
+    else if (IS("pull"))
+        print_stream((uint32_t)number);
+    else if (IS("say"))
+        printf("%s\n", v);
+    else
+        DIE("unknown action %s", a);
 #undef IS
 }
 

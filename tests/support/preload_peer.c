@@ -65,7 +65,9 @@ static int receive(struct client *c, int flags)
         char room[CMSG_SPACE(sizeof(int))];
     } control;
     struct iovec v = {c->bytes + c->n, sizeof c->bytes - c->n};
-    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = &control,
+    struct msghdr m = {.msg_iov = &v,
+                       .msg_iovlen = 1,
+                       .msg_control = &control,
                        .msg_controllen = sizeof control};
     ssize_t n = recvmsg(c->fd, &m, flags | MSG_CMSG_CLOEXEC);
     if (n <= 0)

@@ -42,8 +42,11 @@ static double number(struct json_object *v)
     if (!json_object_is_type(v, json_type_string))
         return json_object_get_double(v);
     const char *s = json_object_get_string(v);
-    return !strcmp(s, "nan") ? NAN : !strcmp(s, "inf") ? INFINITY
-           : !strcmp(s, "-inf") ? -INFINITY : !strcmp(s, "-0.0") ? -0.0 : strtod(s, NULL);
+    return !strcmp(s, "nan")    ? NAN
+           : !strcmp(s, "inf")  ? INFINITY
+           : !strcmp(s, "-inf") ? -INFINITY
+           : !strcmp(s, "-0.0") ? -0.0
+                                : strtod(s, NULL);
 }
 
 static void names(struct json_object *from, struct hl_names *to)
@@ -68,7 +71,8 @@ static char *sorted(struct json_object *v)
     if (json_object_is_type(v, json_type_object)) {
         const char *keys[256];
         size_t k = 0;
-        json_object_object_foreach(v, key, val) {
+        json_object_object_foreach(v, key, val)
+        {
             (void)val;
             keys[k++] = key;
         }
@@ -89,7 +93,9 @@ static char *sorted(struct json_object *v)
         }
         fputc(']', f);
     } else {
-        fputs(v ? json_object_to_json_string_ext(v, JSON_C_TO_STRING_NOSLASHESCAPE) : "null", f);
+        fputs(v ? json_object_to_json_string_ext(v, JSON_C_TO_STRING_NOSLASHESCAPE)
+                : "null",
+              f);
     }
     fclose(f);
     return out;
@@ -108,12 +114,14 @@ static void load(struct input *in, const char *name)
     names(get(in->root, "region_paths"), &in->catalog.paths);
     struct json_object *meta = get(in->root, "metadata");
     in->meta = calloc((size_t)json_object_object_length(meta) + 1, sizeof *in->meta);
-    json_object_object_foreach(meta, key, val) {
+    json_object_object_foreach(meta, key, val)
+    {
         struct hl_meta *m = &in->meta[in->n_meta++];
         m->key = strdup(key);
         m->json = sorted(val);
         m->text = json_object_is_type(val, json_type_string)
-                      ? strdup(json_object_get_string(val)) : strdup(m->json);
+                      ? strdup(json_object_get_string(val))
+                      : strdup(m->json);
     }
 }
 
@@ -137,7 +145,8 @@ static void check(int r, const struct hl_err *e)
         DIE("%s", e->text);
 }
 
-static void put_rank(struct hl_sink *s, const struct input *in, size_t rank, struct hl_err *e)
+static void put_rank(struct hl_sink *s, const struct input *in, size_t rank,
+                     struct hl_err *e)
 {
     struct json_object *frames = json_object_array_get_idx(in->rows, rank);
     size_t n = json_object_array_length(frames), stride = hl_catalog_stride(&in->catalog);
@@ -155,9 +164,13 @@ static void put_rank(struct hl_sink *s, const struct input *in, size_t rank, str
 
 static void write_direct(const struct input *in, struct hl_sink *s, struct hl_err *e)
 {
-    struct hl_run run = {.app_version = in->version, .run_id = in->run_id, .meta = in->meta,
-        .n_meta = in->n_meta, .catalog = &in->catalog,
-        .n_ranks = json_object_array_length(in->rows), .generator = "replay"};
+    struct hl_run run = {.app_version = in->version,
+                         .run_id = in->run_id,
+                         .meta = in->meta,
+                         .n_meta = in->n_meta,
+                         .catalog = &in->catalog,
+                         .n_ranks = json_object_array_length(in->rows),
+                         .generator = "replay"};
     for (size_t r = 0; r < run.n_ranks; r++)
         run.total_frames +=
             json_object_array_length(json_object_array_get_idx(in->rows, r));
@@ -188,13 +201,14 @@ static void ok(int r, const char *what)
         DIE("%s: %s", what, heapline_strerror(r));
 }
 
-static void play_frame(heapline_session *s, const struct input *in, struct json_object *cells,
-                       const heapline_region *region)
+static void play_frame(heapline_session *s, const struct input *in,
+                       struct json_object *cells, const heapline_region *region)
 {
     size_t nm = in->catalog.metrics.n, np = in->catalog.paths.n;
     ok(heapline_frame_begin(s), "frame_begin");
     for (size_t i = 0; i < nm; i++)
-        ok(heapline_set_metric(s, i, number(json_object_array_get_idx(cells, i))), "set_metric");
+        ok(heapline_set_metric(s, i, number(json_object_array_get_idx(cells, i))),
+           "set_metric");
     for (size_t i = 0; i < np; i++)
         ok(heapline_region_add(s, region[i],
                                number(json_object_array_get_idx(cells, nm + 2 * i)),
@@ -209,7 +223,8 @@ static void play_rank(const struct input *in, size_t rank)
     heapline_region *region = calloc(in->catalog.paths.n + 1, sizeof *region);
     struct json_object *frames = json_object_array_get_idx(in->rows, rank);
     ok(heapline_session_begin(&s, (const char *const *)in->catalog.metrics.name,
-                              in->catalog.metrics.n), "session_begin");
+                              in->catalog.metrics.n),
+       "session_begin");
     ok(heapline_set_app_version(s, in->version), "set_app_version");
     for (size_t i = 0; i < in->catalog.paths.n; i++)
         ok(heapline_region_register(s, in->catalog.paths.name[i], &region[i]),

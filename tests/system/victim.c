@@ -30,9 +30,9 @@ static void note_stats(void)
     struct heapline_stats s;
     int fd = open(stats_name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
     heapline_get_stats(&s);
-    int n = snprintf(text, sizeof text, "%llu %llu %lld %lld\n", (unsigned long long)s.allocs,
-                     (unsigned long long)s.frees, (long long)s.live_bytes,
-                     (long long)s.peak_bytes);
+    int n = snprintf(text, sizeof text, "%llu %llu %lld %lld\n",
+                     (unsigned long long)s.allocs, (unsigned long long)s.frees,
+                     (long long)s.live_bytes, (long long)s.peak_bytes);
     if (fd < 0 || write(fd, text, (size_t)n) != n)
         _exit(97);
     close(fd);

@@ -94,9 +94,20 @@ START_TEST(durations)
     static const struct {
         const char *text;
         int64_t ns;
-    } good[] = {{"0", 0}, {"1", 1000000000}, {"250ms", 250000000}, {"10s", 10000000000},
-                {"5m", 300000000000}, {"2h", 7200000000000}, {"7d", 604800000000000}};
-    static const char *const bad[] = {"", "s", "-1", "1 s", "1w", "1.5s", "99999999999999999999",
+    } good[] = {{"0", 0},
+                {"1", 1000000000},
+                {"250ms", 250000000},
+                {"10s", 10000000000},
+                {"5m", 300000000000},
+                {"2h", 7200000000000},
+                {"7d", 604800000000000}};
+    static const char *const bad[] = {"",
+                                      "s",
+                                      "-1",
+                                      "1 s",
+                                      "1w",
+                                      "1.5s",
+                                      "99999999999999999999",
                                       "9223372036854775807d"};
     int64_t ns;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
@@ -124,18 +135,37 @@ static int load(const char *text, struct hl_settings *s, struct hl_err *e)
 
 START_TEST(every_setting_has_its_bounds)
 {
-    static const char *const good[] = {"socket = /a", "spool = /a", "log_level = err",
-        "log_target = journal", "log_burst = 0", "quota_per_uid = 0", "quota_per_uid = 10%",
-        "quota_total = 5G", "min_free = 100%", "sample_interval = 100ms", "job_keep = 0",
-        "job_keep_read = 3650d", "max_processes = 1", "max_processes_per_uid = 1000000",
-        "max_jobs_per_uid = 3", "max_message = 64K", "hello_timeout = 10m", "sync_interval = 0",
+    static const char *const good[] = {
+        "socket = /a",          "spool = /a",
+        "log_level = err",      "log_target = journal",
+        "log_burst = 0",        "quota_per_uid = 0",
+        "quota_per_uid = 10%",  "quota_total = 5G",
+        "min_free = 100%",      "sample_interval = 100ms",
+        "job_keep = 0",         "job_keep_read = 3650d",
+        "max_processes = 1",    "max_processes_per_uid = 1000000",
+        "max_jobs_per_uid = 3", "max_message = 64K",
+        "hello_timeout = 10m",  "sync_interval = 0",
         "admin_group = adm"};
-    static const char *const bad[] = {"socket = a", "spool = ../a", "log_level = loud",
-        "log_target = file", "log_burst = -1", "quota_per_uid = 101%", "quota_per_uid = %",
-        "quota_total = 5X", "min_free = -1", "sample_interval = 1ms", "job_keep = 3651d",
-        "job_keep_read = soon", "max_processes = 0", "max_processes_per_uid = 1000001",
-        "max_jobs_per_uid = 0", "max_message = 2M", "hello_timeout = 0", "sync_interval = 2h",
-        "admin_group = two words", "log_level = info\nlog_level = info"};
+    static const char *const bad[] = {"socket = a",
+                                      "spool = ../a",
+                                      "log_level = loud",
+                                      "log_target = file",
+                                      "log_burst = -1",
+                                      "quota_per_uid = 101%",
+                                      "quota_per_uid = %",
+                                      "quota_total = 5X",
+                                      "min_free = -1",
+                                      "sample_interval = 1ms",
+                                      "job_keep = 3651d",
+                                      "job_keep_read = soon",
+                                      "max_processes = 0",
+                                      "max_processes_per_uid = 1000001",
+                                      "max_jobs_per_uid = 0",
+                                      "max_message = 2M",
+                                      "hello_timeout = 0",
+                                      "sync_interval = 2h",
+                                      "admin_group = two words",
+                                      "log_level = info\nlog_level = info"};
     struct hl_settings s;
     struct hl_err e;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)

@@ -27,8 +27,8 @@ static int take(int64_t n)
 static int catalog(uint32_t id, uint32_t base, uint32_t first_metric, uint32_t first_path,
                    int metrics, int paths)
 {
-    struct hl_catalog_msg m = {.id = id, .base = base, .first_metric = first_metric,
-                               .first_path = first_path};
+    struct hl_catalog_msg m = {
+        .id = id, .base = base, .first_metric = first_metric, .first_path = first_path};
     struct hl_writer w = hl_catalog_begin(buf, sizeof buf, &m);
     while (metrics-- > 0)
         hl_catalog_add_metric(&w, "m");
@@ -39,7 +39,9 @@ static int catalog(uint32_t id, uint32_t base, uint32_t first_metric, uint32_t f
 
 static int rows(uint32_t id, uint64_t first_row, uint64_t first_cell, uint32_t n_cells)
 {
-    struct hl_rows m = {.catalog = id, .n_cells = n_cells, .first_row = first_row,
+    struct hl_rows m = {.catalog = id,
+                        .n_cells = n_cells,
+                        .first_row = first_row,
                         .first_cell = first_cell};
     memset(buf + HL_WIRE_HEADER + HL_ROWS_HEAD, 0, 8 * (size_t)n_cells);
     return take(hl_encode_rows_in_place(buf, sizeof buf, &m));
@@ -96,7 +98,7 @@ START_TEST(catalogs_build_on_each_other)
     ck_assert_int_eq(catalog(5, 1, 1, 1, 1, 0), 0); /* 3 and 4 were dropped with rows */
     ck_assert_int_eq(rows(4, 2, 0, 4), -1);
     ck_assert_int_eq(rows(5, 2, 0, 4), 0);
-    ck_assert_int_eq(rows(2, 3, 0, 7), -1); /* replaced */
+    ck_assert_int_eq(rows(2, 3, 0, 7), -1);          /* replaced */
     ck_assert_int_eq(catalog(7, 4, 2, 1, 1, 0), -1); /* base that never came */
     ck_assert_int_eq(catalog(7, 0, 0, 0, 1, 0), 0);  /* from the start */
     ck_assert_int_eq(rows(7, 3, 0, 1), 0);
@@ -148,8 +150,8 @@ START_TEST(the_number_of_catalogs_is_bounded)
 {
     for (uint32_t i = 1; i <= HL_TALLY_CATALOGS_MAX; i++)
         ck_assert_int_eq(catalog(i, i - 1, 0, 0, 0, 0), 0);
-    ck_assert_int_eq(catalog(HL_TALLY_CATALOGS_MAX + 1, HL_TALLY_CATALOGS_MAX, 0, 0, 0, 0),
-                     -1);
+    ck_assert_int_eq(
+        catalog(HL_TALLY_CATALOGS_MAX + 1, HL_TALLY_CATALOGS_MAX, 0, 0, 0, 0), -1);
     ck_assert_int_eq(catalog(HL_TALLY_CATALOGS_MAX + 1, 1, 0, 0, 0, 0), 0);
 }
 END_TEST

@@ -36,10 +36,20 @@ END_TEST
 
 static size_t a_hello(struct hl_hello *h)
 {
-    *h = (struct hl_hello){.wire_min = 1, .wire_max = 1, .role = HL_ROLE_FRAMES,
-        .flags = HL_HELLO_ROWS, .pid = 4711, .start_ticks = 99, .image = 0xfeedfacecafebeefu,
-        .rank = 3, .size = 8, .interval_ns = 5, .key = str("job.1"), .host = str("node-a"),
-        .job = str("17"), .app_version = str("1.2")};
+    *h = (struct hl_hello){.wire_min = 1,
+                           .wire_max = 1,
+                           .role = HL_ROLE_FRAMES,
+                           .flags = HL_HELLO_ROWS,
+                           .pid = 4711,
+                           .start_ticks = 99,
+                           .image = 0xfeedfacecafebeefu,
+                           .rank = 3,
+                           .size = 8,
+                           .interval_ns = 5,
+                           .key = str("job.1"),
+                           .host = str("node-a"),
+                           .job = str("17"),
+                           .app_version = str("1.2")};
     int64_t n = hl_encode_hello(buf, sizeof buf, h);
     ck_assert_int_gt(n, 0);
     return (size_t)n;
@@ -51,7 +61,8 @@ START_TEST(hello_goes_there_and_back)
     struct hl_wire_header h;
     const uint8_t *body;
     size_t used, n = a_hello(&in);
-    ck_assert_int_eq(hl_wire_next(buf, n, HL_TO_COLLECTOR, HL_STATE_NEW, &h, &body, &used), 0);
+    ck_assert_int_eq(
+        hl_wire_next(buf, n, HL_TO_COLLECTOR, HL_STATE_NEW, &h, &body, &used), 0);
     ck_assert_uint_eq(used, n);
     ck_assert_int_eq(hl_decode_hello(body, h.length, &out), 0);
     ck_assert(same(out.key, "job.1") && same(out.host, "node-a") && same(out.job, "17"));
@@ -99,13 +110,17 @@ START_TEST(types_are_refused_by_direction_state_and_length)
     struct hl_wire_header h = {.version = 1, .type = HL_MSG_ROWS, .length = 24};
     ck_assert_int_eq(hl_wire_check(&h, HL_TO_COLLECTOR, HL_STATE_CLIENT), 0);
     ck_assert_int_eq(hl_wire_check(&h, HL_TO_COLLECTOR, HL_STATE_NEW), HL_WIRE_BAD_TYPE);
-    ck_assert_int_eq(hl_wire_check(&h, HL_FROM_COLLECTOR, HL_STATE_CLIENT), HL_WIRE_BAD_TYPE);
+    ck_assert_int_eq(hl_wire_check(&h, HL_FROM_COLLECTOR, HL_STATE_CLIENT),
+                     HL_WIRE_BAD_TYPE);
     h.length = 23;
-    ck_assert_int_eq(hl_wire_check(&h, HL_TO_COLLECTOR, HL_STATE_CLIENT), HL_WIRE_BAD_LENGTH);
+    ck_assert_int_eq(hl_wire_check(&h, HL_TO_COLLECTOR, HL_STATE_CLIENT),
+                     HL_WIRE_BAD_LENGTH);
     h.length = 24 + 262145;
-    ck_assert_int_eq(hl_wire_check(&h, HL_TO_COLLECTOR, HL_STATE_CLIENT), HL_WIRE_BAD_LENGTH);
+    ck_assert_int_eq(hl_wire_check(&h, HL_TO_COLLECTOR, HL_STATE_CLIENT),
+                     HL_WIRE_BAD_LENGTH);
     h.type = 200;
-    ck_assert_int_eq(hl_wire_check(&h, HL_TO_COLLECTOR, HL_STATE_CLIENT), HL_WIRE_BAD_TYPE);
+    ck_assert_int_eq(hl_wire_check(&h, HL_TO_COLLECTOR, HL_STATE_CLIENT),
+                     HL_WIRE_BAD_TYPE);
     ck_assert_ptr_null(hl_wire_type(0));
 }
 END_TEST
@@ -133,7 +148,8 @@ END_TEST
 
 START_TEST(catalog_goes_there_and_back)
 {
-    struct hl_catalog_msg m = {.id = 2, .base = 1, .first_metric = 3, .first_path = 1}, out;
+    struct hl_catalog_msg m = {.id = 2, .base = 1, .first_metric = 3, .first_path = 1},
+                          out;
     struct hl_writer w = hl_catalog_begin(buf, sizeof buf, &m);
     hl_catalog_add_metric(&w, "rss");
     hl_catalog_add_path(&w, "a/b");
@@ -152,7 +168,8 @@ START_TEST(catalog_goes_there_and_back)
     m.base = 2;
     w = hl_catalog_begin(buf, sizeof buf, &m);
     n = hl_message_end(&w, HL_MSG_CATALOG);
-    ck_assert_int_eq(hl_decode_catalog(buf + 16, (size_t)n - 16, &out), HL_WIRE_BAD_VALUE);
+    ck_assert_int_eq(hl_decode_catalog(buf + 16, (size_t)n - 16, &out),
+                     HL_WIRE_BAD_VALUE);
 }
 END_TEST
 
@@ -176,10 +193,19 @@ END_TEST
 
 static struct hl_record_msg a_record(void)
 {
-    struct hl_record_msg m = {.record = {.rank = 3, .pid = 51234, .host = "node-a",
-        .job = "1655310", .elapsed_ns = 12480999999, .allocs = 4153, .frees = 4123,
-        .peak_bytes = 302268416, .peak_time_ns = 4211000000, .live_bytes = 483532,
-        .vmhwm_bytes = 331431936, .vmrss_bytes = 9175040}, .end = {HL_ENDED_SIGNAL, 9}};
+    struct hl_record_msg m = {.record = {.rank = 3,
+                                         .pid = 51234,
+                                         .host = "node-a",
+                                         .job = "1655310",
+                                         .elapsed_ns = 12480999999,
+                                         .allocs = 4153,
+                                         .frees = 4123,
+                                         .peak_bytes = 302268416,
+                                         .peak_time_ns = 4211000000,
+                                         .live_bytes = 483532,
+                                         .vmhwm_bytes = 331431936,
+                                         .vmrss_bytes = 9175040},
+                              .end = {HL_ENDED_SIGNAL, 9}};
     return m;
 }
 
@@ -192,7 +218,8 @@ START_TEST(record_text_is_that_of_the_specification)
         "# heapline 1\n"
         "rank,host,pid,job,elapsed_s,allocs,frees,peak_heap_bytes,peak_heap_time_s,"
         "live_heap_at_exit_bytes,vmhwm_bytes,vmrss_at_exit_bytes\n"
-        "3,node-a,51234,1655310,12.480,4153,4123,302268416,4.211,483532,331431936,9175040\n";
+        "3,node-a,51234,1655310,12.480,4153,4123,302268416,4.211,483532,331431936,"
+        "9175040\n";
     ck_assert_uint_eq(n, sizeof want - 1);
     ck_assert(memcmp(text, want, n) == 0);
     ck_assert_uint_eq(hl_record_text(&m.record, text, 100), 0);
@@ -201,10 +228,17 @@ END_TEST
 
 START_TEST(record_cleans_hosts_and_takes_extremes)
 {
-    struct hl_record r = {.rank = -1, .host = "a,b\"c\nd\re", .pid = INT64_MAX,
-        .elapsed_ns = INT64_MAX, .allocs = UINT64_MAX, .frees = UINT64_MAX,
-        .peak_bytes = INT64_MAX, .peak_time_ns = -5, .live_bytes = INT64_MIN,
-        .vmhwm_bytes = -1, .vmrss_bytes = -1};
+    struct hl_record r = {.rank = -1,
+                          .host = "a,b\"c\nd\re",
+                          .pid = INT64_MAX,
+                          .elapsed_ns = INT64_MAX,
+                          .allocs = UINT64_MAX,
+                          .frees = UINT64_MAX,
+                          .peak_bytes = INT64_MAX,
+                          .peak_time_ns = -5,
+                          .live_bytes = INT64_MIN,
+                          .vmhwm_bytes = -1,
+                          .vmrss_bytes = -1};
     memset(r.job, 'j', HL_JOB_MAX);
     char row[HL_RECORD_ROW_MAX + 1];
     size_t n = hl_record_row(&r, row, HL_RECORD_ROW_MAX);
@@ -228,15 +262,21 @@ END_TEST
 
 START_TEST(proc_goes_there_and_back)
 {
-    struct hl_proc in = {.id = 5, .flags = HL_PROC_HEAP | HL_PROC_FRAMES, .n_rows = 7,
-                         .stream_bytes = 1000, .catalog_bytes = 100, .n_dropped = 2, .n_lost = 1};
+    struct hl_proc in = {.id = 5,
+                         .flags = HL_PROC_HEAP | HL_PROC_FRAMES,
+                         .n_rows = 7,
+                         .stream_bytes = 1000,
+                         .catalog_bytes = 100,
+                         .n_dropped = 2,
+                         .n_lost = 1};
     struct hl_proc out;
     a_hello(&in.hello);
     in.heap = a_record();
     int64_t n = hl_encode_proc(buf, sizeof buf, &in);
     ck_assert_int_gt(n, 0);
     ck_assert_int_eq(hl_decode_proc(buf + 16, (size_t)n - 16, &out), 0);
-    ck_assert(out.id == 5 && out.n_rows == 7 && out.stream_bytes == 1000 && out.n_lost == 1);
+    ck_assert(out.id == 5 && out.n_rows == 7 && out.stream_bytes == 1000 &&
+              out.n_lost == 1);
     ck_assert(same(out.hello.key, "job.1") && out.heap.record.allocs == 4153);
 }
 END_TEST
@@ -254,7 +294,8 @@ START_TEST(small_messages_go_there_and_back)
     hl_encode_hello_ok(buf, sizeof buf, &ok);
     ck_assert(!hl_decode_hello_ok(buf + 16, 16, &ok2) && ok2.appended == 77);
     int64_t n = hl_encode_refused(buf, sizeof buf, HL_REFUSED_SPACE, "disk is full");
-    ck_assert(!hl_decode_refused(buf + 16, (size_t)n - 16, &no) && same(no.text, "disk is full"));
+    ck_assert(!hl_decode_refused(buf + 16, (size_t)n - 16, &no) &&
+              same(no.text, "disk is full"));
     hl_encode_ack(buf, sizeof buf, 1ull << 50);
     ck_assert(!hl_decode_ack(buf + 16, 8, &ack) && ack == 1ull << 50);
     ck_assert_int_eq(hl_decode_ack(buf + 16, 7, &ack), HL_WIRE_SHORT);
@@ -267,7 +308,8 @@ START_TEST(small_messages_go_there_and_back)
     hl_encode_ended(buf, sizeof buf, &ended);
     ck_assert(!hl_decode_ended(buf + 16, 24, &ended2) && ended2.end.status == 3);
     n = hl_encode_spool_head(buf, sizeof buf, &sp);
-    ck_assert(!hl_decode_spool_head(buf + 16, (size_t)n - 16, &sp2) && same(sp2.key, "key"));
+    ck_assert(!hl_decode_spool_head(buf + 16, (size_t)n - 16, &sp2) &&
+              same(sp2.key, "key"));
 }
 END_TEST
 
@@ -283,13 +325,35 @@ static const char *env(const char *name)
 
 START_TEST(rank_and_size_follow_the_documented_order)
 {
-    const char *ompi[] = {"SLURM_PROCID", "9", "PMIX_RANK", "5", "OMPI_COMM_WORLD_RANK", "2",
-                          "OMPI_COMM_WORLD_SIZE", "4", "SLURM_STEP_NUM_TASKS", "7", NULL};
-    const char *pmix[] = {"PMIX_RANK", "5", "SLURM_STEP_ID", "0", "SLURM_STEP_NUM_TASKS", "7",
-                          "SLURM_NTASKS", "99", NULL};
-    const char *batch[] = {"SLURM_PROCID", "0", "SLURM_STEP_ID", "4294967291",
-                           "SLURM_STEP_NUM_TASKS", "7", NULL};
-    const char *bad[] = {"OMPI_COMM_WORLD_RANK", "two", "PMI_RANK", "3", "PMI_SIZE", "0", NULL};
+    const char *ompi[] = {"SLURM_PROCID",
+                          "9",
+                          "PMIX_RANK",
+                          "5",
+                          "OMPI_COMM_WORLD_RANK",
+                          "2",
+                          "OMPI_COMM_WORLD_SIZE",
+                          "4",
+                          "SLURM_STEP_NUM_TASKS",
+                          "7",
+                          NULL};
+    const char *pmix[] = {"PMIX_RANK",
+                          "5",
+                          "SLURM_STEP_ID",
+                          "0",
+                          "SLURM_STEP_NUM_TASKS",
+                          "7",
+                          "SLURM_NTASKS",
+                          "99",
+                          NULL};
+    const char *batch[] = {"SLURM_PROCID",
+                           "0",
+                           "SLURM_STEP_ID",
+                           "4294967291",
+                           "SLURM_STEP_NUM_TASKS",
+                           "7",
+                           NULL};
+    const char *bad[] = {
+        "OMPI_COMM_WORLD_RANK", "two", "PMI_RANK", "3", "PMI_SIZE", "0", NULL};
     const char *none[] = {NULL};
     test_env = ompi;
     ck_assert(hl_ident_rank(env) == 2 && hl_ident_size(env) == 4);
@@ -348,7 +412,8 @@ START_TEST(numbers_are_parsed_strictly)
     ck_assert(!hl_parse_size("1G", 65536, 1 << 30, &u) && u == 1 << 30);
     ck_assert(hl_parse_size("63K", 65536, 1 << 30, &u) && hl_parse_size("1T", 0, -1, &u));
     ck_assert(!hl_parse_seconds("1.5", 0, INT64_MAX, &v) && v == 1500000000);
-    ck_assert(hl_parse_seconds(".", 0, INT64_MAX, &v) && hl_parse_seconds("1,5", 0, INT64_MAX, &v));
+    ck_assert(hl_parse_seconds(".", 0, INT64_MAX, &v) &&
+              hl_parse_seconds("1,5", 0, INT64_MAX, &v));
 }
 END_TEST
 
@@ -364,16 +429,26 @@ END_TEST
 
 START_TEST(heap_page_sums_slots_and_survives_lies)
 {
-    struct hl_heap_header h = {.magic = HL_HEAP_PAGE_MAGIC, .version = 1,
-        .size = HL_HEAP_PAGE_SIZE, .pid = 7, .rank = 1, .peak_bytes = 500, .n_slots_used = 2,
-        .load_mono_ns = 1000, .inherited_bytes = 40, .state = HL_HEAP_EXIT, .end_status = 3,
-        .vmhwm_bytes = -1, .vmrss_bytes = 4096};
+    struct hl_heap_header h = {.magic = HL_HEAP_PAGE_MAGIC,
+                               .version = 1,
+                               .size = HL_HEAP_PAGE_SIZE,
+                               .pid = 7,
+                               .rank = 1,
+                               .peak_bytes = 500,
+                               .n_slots_used = 2,
+                               .load_mono_ns = 1000,
+                               .inherited_bytes = 40,
+                               .state = HL_HEAP_EXIT,
+                               .end_status = 3,
+                               .vmhwm_bytes = -1,
+                               .vmrss_bytes = 4096};
     struct hl_heap_slot slots[2] = {{.allocs = 5, .frees = 2, .net_bytes = 300},
                                     {.allocs = 1, .frees = 3, .net_bytes = -100}};
     struct hl_record r;
     ck_assert(hl_heap_header_ok(&h) && hl_heap_slots_to_read(&h) == 2);
     hl_heap_record(&h, slots, 2, 2001000, &r);
-    ck_assert(r.allocs == 6 && r.frees == 5 && r.live_bytes == 240 && r.peak_bytes == 500);
+    ck_assert(r.allocs == 6 && r.frees == 5 && r.live_bytes == 240 &&
+              r.peak_bytes == 500);
     ck_assert(r.elapsed_ns == 2000000 && r.vmhwm_bytes == -1 && r.vmrss_bytes == 4096);
     h.peak_time_ns = 3;
     h.shared_peak_bytes = 501;
@@ -410,10 +485,12 @@ END_TEST
 
 START_TEST(region_paths_the_format_cannot_hold_are_named)
 {
-    static const char *const fine[] = {"a", "a/b", "step/halo exchange", "a/frame_scalars",
-                                       "a/n_frames", "...", "inclusive_x", "\xc3\xa4/b"};
-    static const char *const malformed[] = {"", "/", "a/", "/a", "a//b", "a\nb", "a\x7f",
-                                            "bad\xff", "\xe4/b", "a\xc3", "\xed\xa0\x80"};
+    static const char *const fine[] = {
+        "a",          "a/b", "step/halo exchange", "a/frame_scalars",
+        "a/n_frames", "...", "inclusive_x",        "\xc3\xa4/b"};
+    static const char *const malformed[] = {"",       "/",     "a/",          "/a",
+                                            "a//b",   "a\nb",  "a\x7f",       "bad\xff",
+                                            "\xe4/b", "a\xc3", "\xed\xa0\x80"};
     static const char *const reserved[] = {".",           "..",        "a/./b",
                                            "a/..",        "inclusive", "a/exclusive",
                                            "exclusive/a", "n_frames",  "frame_scalars/a"};

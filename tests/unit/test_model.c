@@ -22,8 +22,8 @@ static void catalog(uint32_t id, uint32_t base, uint32_t metrics, uint32_t paths
                     const char *metric, const char *path)
 {
     uint8_t out[4096];
-    struct hl_catalog_msg m = {.id = id, .base = base, .first_metric = metrics,
-                               .first_path = paths};
+    struct hl_catalog_msg m = {
+        .id = id, .base = base, .first_metric = metrics, .first_path = paths};
     struct hl_writer w = hl_catalog_begin(out, sizeof out, &m);
     if (metric)
         hl_catalog_add_metric(&w, metric);
@@ -34,10 +34,12 @@ static void catalog(uint32_t id, uint32_t base, uint32_t metrics, uint32_t paths
     ck_assert_int_eq(hl_buf_add(&bytes, out, (size_t)n), 0);
 }
 
-static void rows(uint32_t id, uint64_t row, uint64_t first_cell, const double *cells, uint32_t n)
+static void rows(uint32_t id, uint64_t row, uint64_t first_cell, const double *cells,
+                 uint32_t n)
 {
     uint8_t out[4096];
-    struct hl_rows m = {.catalog = id, .n_cells = n, .first_row = row, .first_cell = first_cell};
+    struct hl_rows m = {
+        .catalog = id, .n_cells = n, .first_row = row, .first_cell = first_cell};
     memcpy(out + HL_WIRE_HEADER + HL_ROWS_HEAD, cells, n * sizeof *cells);
     int64_t k = hl_encode_rows_in_place(out, sizeof out, &m);
     ck_assert_int_gt(k, 0);
@@ -47,8 +49,8 @@ static void rows(uint32_t id, uint64_t row, uint64_t first_cell, const double *c
 static double got[64];
 static size_t n_got;
 
-static int keep(void *ctx, const struct hl_stream *s, const double *cells, size_t n_metrics,
-                size_t n_paths, struct hl_err *e)
+static int keep(void *ctx, const struct hl_stream *s, const double *cells,
+                size_t n_metrics, size_t n_paths, struct hl_err *e)
 {
     (void)ctx, (void)s, (void)e;
     for (size_t i = 0; i < n_metrics + 2 * n_paths && n_got < 64; i++)
@@ -87,7 +89,7 @@ static void two_catalogs(void)
 {
     const double a[] = {1, 2, 3, 4, 5, 6}, b[] = {7, 8, 9, 10, 11};
     catalog(1, 0, 0, 0, "m", "x");
-    rows(1, 0, 0, a, 6); /* two rows of three cells */
+    rows(1, 0, 0, a, 6);            /* two rows of three cells */
     catalog(3, 1, 1, 1, NULL, "y"); /* 2 was left out */
     rows(3, 2, 0, b, 5);
 }
@@ -112,8 +114,13 @@ START_TEST(rows_that_came_before_are_left_out)
 {
     const double a[] = {1, 2, 3};
     uint8_t hello[HL_HELLO_CAP];
-    struct hl_hello h = {.wire_min = 1, .wire_max = 1, .role = HL_ROLE_FRAMES, .key = {"k", 1},
-                         .host = {"", 0}, .job = {"", 0}, .app_version = {"", 0}};
+    struct hl_hello h = {.wire_min = 1,
+                         .wire_max = 1,
+                         .role = HL_ROLE_FRAMES,
+                         .key = {"k", 1},
+                         .host = {"", 0},
+                         .job = {"", 0},
+                         .app_version = {"", 0}};
     two_catalogs();
     int64_t n = hl_encode_hello(hello, sizeof hello, &h);
     hl_buf_add(&bytes, hello, (size_t)n); /* the border to a fallback file */
@@ -139,7 +146,8 @@ START_TEST(a_row_in_parts_is_one_row)
     rows(1, 1, 1, a, 1); /* no beginning */
     bytes.head = 0;
     ck_assert_int_eq(hl_stream_feed(&stream, bytes.p + stream.used_bytes,
-                                    bytes.n - stream.used_bytes, keep, NULL, &err), -1);
+                                    bytes.n - stream.used_bytes, keep, NULL, &err),
+                     -1);
 }
 END_TEST
 
@@ -283,9 +291,24 @@ END_TEST
 
 START_TEST(numbers_come_back_bit_for_bit)
 {
-    static const double fixed[] = {0.0, -0.0, 1, -1, 0.1, 1.0 / 3, 1e15, 1e16, 123456789.123456789,
-        5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1e-9, 12.48, 8999999.999999999,
-        9007199254740993.0, 999999999999999.0, -2.5e-07};
+    static const double fixed[] = {0.0,
+                                   -0.0,
+                                   1,
+                                   -1,
+                                   0.1,
+                                   1.0 / 3,
+                                   1e15,
+                                   1e16,
+                                   123456789.123456789,
+                                   5e-324,
+                                   2.2250738585072014e-308,
+                                   1.7976931348623157e308,
+                                   1e-9,
+                                   12.48,
+                                   8999999.999999999,
+                                   9007199254740993.0,
+                                   999999999999999.0,
+                                   -2.5e-07};
     char text[HL_NUMBER_MAX + 1];
     uint64_t r = 88172645463325252u;
     for (size_t i = 0; i < 50000; i++) {
@@ -314,9 +337,11 @@ END_TEST
 START_TEST(statistics_are_those_of_the_schema)
 {
     double v[] = {4, 1, 3, 2}, w[] = {5, 1, 3};
-    ck_assert(hl_stat_of(HL_STAT_MEAN, v, 4) == 2.5 && hl_stat_of(HL_STAT_SUM, v, 4) == 10);
+    ck_assert(hl_stat_of(HL_STAT_MEAN, v, 4) == 2.5 &&
+              hl_stat_of(HL_STAT_SUM, v, 4) == 10);
     ck_assert(hl_stat_of(HL_STAT_MIN, v, 4) == 1 && hl_stat_of(HL_STAT_MAX, v, 4) == 4);
-    ck_assert(hl_stat_of(HL_STAT_MEDIAN, v, 4) == 2.5 && hl_stat_of(HL_STAT_MEDIAN, w, 3) == 3);
+    ck_assert(hl_stat_of(HL_STAT_MEDIAN, v, 4) == 2.5 &&
+              hl_stat_of(HL_STAT_MEDIAN, w, 3) == 3);
     ck_assert(hl_stat_of(HL_STAT_MEAN, v, 0) == 0);
     ck_assert(hl_stat_parse("median") == HL_STAT_MEDIAN && hl_stat_parse("mode") < 0);
 }

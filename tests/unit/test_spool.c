@@ -39,7 +39,8 @@ static void tear_down(void)
 
 static size_t head(uint8_t *out)
 {
-    struct hl_spool_head m = {.format = 1, .uid = 7, .pid = 9, .image = 11, .key = {"k", 1}};
+    struct hl_spool_head m = {
+        .format = 1, .uid = 7, .pid = 9, .image = 11, .key = {"k", 1}};
     return (size_t)hl_encode_spool_head(out, sizeof buf, &m);
 }
 
@@ -179,7 +180,8 @@ END_TEST
 
 START_TEST(what_is_no_spool_is_left_alone)
 {
-    static const char *const texts[] = {"", "short", "this is some other file of somebody"};
+    static const char *const texts[] = {"", "short",
+                                        "this is some other file of somebody"};
     struct hl_spool s;
     for (int i = 0; i < 3; i++) {
         struct hl_err e = {0};
