@@ -201,7 +201,7 @@ static int add_page_file(struct hl_source *s, int fd, const char *name,
                        is_alive(&page->h) ? mono_now() : end_guess(&page->h, &st), &r);
         proc_of_page(&page->h, &r, &p);
         struct hl_unit *u = find_image(s, p.hello.image);
-        if (u && !(u->proc.flags & HL_PROC_HEAP)) {
+        if (u) { /* the page is newer than what a lost collector knew of it */
             u->proc.heap = p.heap;
             u->proc.flags |= p.flags;
         }

@@ -228,6 +228,21 @@ static size_t encode_record(uint8_t *out, size_t cap, const struct hl_end *end)
     return n > 0 ? (size_t)n : 0;
 }
 
+/* The collector went away, and no other one answers or takes the record: a copy
+ * of the page is left in the fallback folder.  A copy, as threads may still count
+ * into the page itself. */
+static void leave_page(void)
+{
+    const struct hl_agent *a = &hl_agent;
+    void *page;
+    if (!a->fallback[0] || hl_page_file(NULL, a->page, &page) != 0)
+        return;
+    memcpy((char *)page + HL_HEAP_PAGE_HEADER, a->slots,
+           hl_heap_slots_to_read(a->page) * HL_HEAP_SLOT_SIZE);
+    memcpy(page, a->page, sizeof *a->page);
+    munmap(page, HL_HEAP_PAGE_SIZE);
+}
+
 void hl_send_end(const struct hl_end *end)
 {
     struct hl_agent *a = &hl_agent;
@@ -243,13 +258,17 @@ void hl_send_end(const struct hl_end *end)
         if (a->said_hello && !a->unshared && a->sock >= 0 && !is_ours())
             return; /* closed by the program; the collector watches the process */
         fd = connect_any();
-        if (fd < 0)
+        if (fd < 0) {
+            leave_page();
             return;
+        }
         n = encode_hello(message, sizeof message, HL_HELLO_UNSHARED);
     }
     n += encode_record(message + n, sizeof message - n, end);
-    if (send_once(fd, message, n, -1) != 0)
+    if (send_once(fd, message, n, -1) != 0) {
         hl_say("the collector did not take the record", NULL, errno);
+        leave_page();
+    }
     if (fd != a->sock)
         close(fd);
 }
