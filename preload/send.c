@@ -235,7 +235,7 @@ static void leave_page(void)
 {
     const struct hl_agent *a = &hl_agent;
     void *page;
-    if (!a->fallback[0] || hl_page_file(NULL, a->page, &page) != 0)
+    if (!a->said_hello || !a->fallback[0] || hl_page_file(NULL, a->page, &page) != 0)
         return;
     memcpy((char *)page + HL_HEAP_PAGE_HEADER, a->slots,
            hl_heap_slots_to_read(a->page) * HL_HEAP_SLOT_SIZE);
