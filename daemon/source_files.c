@@ -227,6 +227,12 @@ int hl_source_scan_files(struct hl_source *s, const struct hl_source_options *o,
     if (!hl_fallback_dir(o->fallback_dir, (uint32_t)geteuid(), dir, sizeof dir) ||
         access(dir, F_OK))
         return 0;
+    if (!hl_path_is_own_dir(dir)) { /* no agent of this user wrote there */
+        if (s->link.fd < 0)
+            hl_source_note(s, "node %s: no collector, and %s is not this user's alone",
+                           s->host, dir);
+        return 0;
+    }
     int fd = hl_path_own_dir(dir, e);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *de;

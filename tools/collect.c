@@ -6,8 +6,10 @@
 
 #include "collect.h"
 
+#include "ident.h"
 #include "install.h"
 #include "outputs.h"
+#include "path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -179,6 +181,22 @@ void collect_tell_command(const struct collect *c, const char *why)
     }
     fprintf(stderr, "\n");
     texts_fini(&argv);
+}
+
+void collect_tell_failure(const struct collect *c)
+{
+    char dir[4096];
+    int has_files = hl_fallback_dir(c->fallback_dir, geteuid(), dir, sizeof dir) &&
+                    hl_path_is_own_dir(dir);
+    if (c->has_collector || has_files || collect_is_remote(c->hosts))
+        collect_tell_command(
+            c, "the outputs were not written; the data are kept, write them with");
+    else
+        fprintf(
+            stderr,
+            "heapline-run: nothing was recorded: no collector, and no folder %s that is "
+            "this user's alone\n",
+            dir);
 }
 
 int collect_report(const struct collect *c)

@@ -14,6 +14,7 @@ struct collect {
     const char *prefix;
     const char *sockets; /* list for --socket */
     const char *spool;   /* of the private collector, or NULL */
+    int has_collector;   /* one answered, private or not */
     const char *fallback_dir;
     const struct texts *hosts; /* empty: this node alone */
     const char *log;           /* where the gather's messages go, NULL: stderr */
@@ -32,6 +33,8 @@ enum collected collect_run(const struct collect *c);
 
 /* Print the command that gathers this run later. */
 void collect_tell_command(const struct collect *c, const char *why);
+/* Say that there are no outputs, and how to have them if the data are kept. */
+void collect_tell_failure(const struct collect *c);
 
 /* Print the tables. 0 or -1. */
 int collect_report(const struct collect *c);

@@ -162,6 +162,7 @@ static struct collect collect_of(struct inner *n)
                             .prefix = n->s.prefix,
                             .sockets = n->s.sockets,
                             .spool = n->s.is_private ? n->s.private.spool : NULL,
+                            .has_collector = n->s.has_collector,
                             .fallback_dir = n->s.fallback_dir,
                             .hosts = &n->hosts};
 }
@@ -232,8 +233,7 @@ static int wait_for_gatherer(struct inner *n)
     relay_log(n->log);
     struct collect c = collect_of(n);
     if (!WIFEXITED(status) || WEXITSTATUS(status) == 2) {
-        collect_tell_command(
-            &c, "the outputs were not written; the data are kept, write them with");
+        collect_tell_failure(&c);
         return -1;
     }
     if (n->s.o->report && collect_report(&c))

@@ -94,12 +94,12 @@ static int finish(struct run *r)
                         .prefix = s->prefix,
                         .sockets = s->sockets,
                         .spool = s->is_private ? s->private.spool : NULL,
+                        .has_collector = s->has_collector,
                         .fallback_dir = s->fallback_dir,
                         .hosts = &r->hosts};
     enum collected how = session_mend(s) ? COLLECTED_NOTHING : collect_run(&c);
     if (how == COLLECTED_NOTHING) {
-        collect_tell_command(
-            &c, "the outputs were not written; the data are kept, write them with");
+        collect_tell_failure(&c);
         return -1;
     }
     if (s->o->report && collect_report(&c))

@@ -9,6 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Texts may quote names out of files and messages: one line it must stay, and no
+ * terminal may take orders from it. */
+static void make_plain(char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < 32 || *s == 127)
+            *s = '?';
+}
+
 int hl_fail(struct hl_err *e, int code, const char *format, ...)
 {
     va_list ap;
@@ -18,6 +27,7 @@ int hl_fail(struct hl_err *e, int code, const char *format, ...)
     va_start(ap, format);
     vsnprintf(e->text, sizeof e->text, format, ap);
     va_end(ap);
+    make_plain(e->text);
     return -1;
 }
 
@@ -32,6 +42,7 @@ int hl_fail_errno(struct hl_err *e, const char *format, ...)
     va_start(ap, format);
     vsnprintf(e->text, sizeof e->text, format, ap);
     va_end(ap);
+    make_plain(e->text);
     /* The GNU strerror_r: thread-safe, and its answer may lie elsewhere. */
     const char *s = strerror_r(saved, why, sizeof why);
     size_t n = strlen(e->text), room = sizeof e->text - n;
@@ -53,6 +64,7 @@ int hl_fail_in(struct hl_err *e, const char *format, ...)
     va_start(ap, format);
     int n = vsnprintf(e->text, sizeof e->text, format, ap);
     va_end(ap);
+    make_plain(e->text);
     if (n >= 0 && (size_t)n < sizeof e->text)
         snprintf(e->text + n, sizeof e->text - (size_t)n, ": %s", old);
     return -1;

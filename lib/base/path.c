@@ -35,6 +35,13 @@ int hl_path_own_dir(const char *path, struct hl_err *e)
     return hl_path_own_dir_at(AT_FDCWD, path, e);
 }
 
+int hl_path_is_own_dir(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+           (st.st_mode & 07777) == 0700;
+}
+
 int hl_path_write_all(int fd, const void *p, size_t n)
 {
     const char *s = p;

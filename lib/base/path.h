@@ -18,6 +18,8 @@
 int hl_path_own_dir(const char *path, struct hl_err *e);
 /* The same for one component below an open folder. */
 int hl_path_own_dir_at(int dirfd, const char *name, struct hl_err *e);
+/* Is it there, and such a folder? */
+int hl_path_is_own_dir(const char *path);
 
 /* Write all n bytes, going on after short writes and EINTR. 0 or -1 (errno). */
 int hl_path_write_all(int fd, const void *p, size_t n);

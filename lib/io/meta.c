@@ -7,6 +7,7 @@
 #include "utf8.h"
 
 #include <json.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,12 @@ static int is_number(const char *s)
         s += n;
     }
     return !*s;
+}
+
+/* One that a double holds: readers would make infinity of others. */
+static int is_finite_number(const char *s)
+{
+    return is_number(s) && isfinite(strtod(s, NULL));
 }
 
 static int is_word(const char *s)
@@ -84,7 +91,7 @@ int hl_meta_parse(struct hl_meta *out, const char *arg)
     if (!eq || eq == arg)
         return -1;
     out->key = strndup(arg, (size_t)(eq - arg));
-    if (is_number(eq + 1) || is_word(eq + 1)) {
+    if (is_finite_number(eq + 1) || is_word(eq + 1)) {
         out->json = strdup(eq + 1);
         out->text = strdup(eq + 1);
         bad = !out->json || !out->text;
