@@ -98,7 +98,8 @@ static int read_names(struct h5_in *h, const char *what, struct hl_names *to, in
         return h5_in_bad_file(h, e, "a list of names is no dataset");
     hid_t space = H5Dget_space(d);
     hssize_t n = H5Sget_simple_extent_npoints(space);
-    int bad = n < 0 || n > HL_CATALOG_NAMES_MAX || !is_text(H5Dget_type(d));
+    int bad = n < 0 || n > HL_CATALOG_NAMES_MAX ||
+              H5Sget_simple_extent_ndims(space) > 1 || !is_text(H5Dget_type(d));
     char **s = bad ? NULL : calloc((size_t)n + 1, sizeof *s);
     if (!s)
         bad = h5_in_bad_file(h, e, "a list of names is damaged");

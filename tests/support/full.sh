@@ -2,6 +2,9 @@
 # full.sh - sourced by the long tests after tap.sh: a build of its own.
 # shellcheck shell=sh
 
+# Called by make with TESTS on its command line, which inner makes would inherit.
+unset MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL GNUMAKEFLAGS
+
 # own_build DIR CONFIGURE-ARGUMENTS...: configure and make in $T/DIR.  The source
 # folder must not be configured itself; where it is, a copy is used.
 own_build() {
