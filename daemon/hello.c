@@ -260,7 +260,8 @@ static struct hl_job *job_to_read(struct hl_daemon *d, uid_t uid, struct hl_str 
 static void take_gather(struct hl_peer *p, const struct hl_hello *h)
 {
     p->job = job_to_read(p->d, p->uid, h->key);
-    memcpy(p->key, h->key.p, h->key.n);
+    if (h->key.n)
+        memcpy(p->key, h->key.p, h->key.n);
     p->key[h->key.n] = 0;
     leave_new(p, HL_PEER_GATHER);
     if (p->job)

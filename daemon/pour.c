@@ -181,7 +181,8 @@ static int pour_other(struct state *s, const struct hl_member *m, struct hl_err 
 {
     char host[HL_HOST_MAX + 1];
     size_t n = m->proc.hello.host.n;
-    memcpy(host, m->proc.hello.host.p, n);
+    if (n)
+        memcpy(host, m->proc.hello.host.p, n);
     host[n] = 0;
     EACH_SINK(s, other_begin, m->proc.hello.pid, host, m->proc.n_rows, e)
     if (pour_member(s, m, e))

@@ -323,7 +323,8 @@ static const struct hl_heap_slot *slots_of(const struct hl_daemon *d)
 
 static void copy_text(char *out, struct hl_str s)
 {
-    memcpy(out, s.p, s.n);
+    if (s.n)
+        memcpy(out, s.p, s.n);
     out[s.n] = 0;
 }
 

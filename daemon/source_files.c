@@ -44,7 +44,7 @@ static int first_hello(const uint8_t *p, size_t n, struct hl_hello *out)
 
 static int same_key(struct hl_str a, const char *key)
 {
-    return a.n == strlen(key) && !memcmp(a.p, key, a.n);
+    return a.n == strlen(key) && (!a.n || !memcmp(a.p, key, a.n));
 }
 
 /* Feed the collector's part of a unit, to know which rows it has. */

@@ -46,7 +46,7 @@ static struct hl_table_slot *find(const struct hl_table *t, uint64_t hash,
         if (!s->key)
             return NULL;
         if (s->key != GONE && s->hash == hash && s->key_bytes == n &&
-            memcmp(s->key, key, n) == 0)
+            (!n || memcmp(s->key, key, n) == 0))
             return s;
     }
 }
