@@ -9,8 +9,8 @@
 #define HL_SOURCE_H
 
 #include "catalog.h"
-#include "stream.h"
 #include "err.h"
+#include "stream.h"
 #include "wire_link.h"
 #include "messages.h"
 

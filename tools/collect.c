@@ -192,11 +192,11 @@ void collect_tell_failure(const struct collect *c)
         collect_tell_command(
             c, "the outputs were not written; the data are kept, write them with");
     else
-        fprintf(
-            stderr,
-            "heapline-run: nothing was recorded: no collector, and no folder %s that is "
-            "this user's alone\n",
-            dir);
+        fprintf(stderr,
+                "heapline-run: nothing was recorded: no collector, and no folder in %s "
+                "that is "
+                "this user's alone\n",
+                c->fallback_dir);
 }
 
 int collect_report(const struct collect *c)
