@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 #define HL_RARE(x) __builtin_expect(!!(x), 0)
 #define HL_KEEP_OUT __attribute__((noinline))
@@ -49,6 +50,8 @@ extern union hl_wiped hl_wiped;
 
 /* The rest of the chain, kept by fork. */
 struct hl_other {
+    long (*syscall)(long, ...);
+    int (*prctl)(int, ...);
     pid_t (*fork)(void);
     pid_t (*fork_raw)(void); /* _Fork; NULL before glibc 2.34 */
     void (*exit_now)(int);   /* _exit */
@@ -59,6 +62,7 @@ struct hl_other {
     int (*execvpe)(const char *, char *const *, char *const *);
     int (*fexecve)(int, char *const *, char *const *);
     int (*execveat)(int, const char *, char *const *, char *const *, int);
+    int (*clock)(clockid_t, struct timespec *); /* the C library's own */
 };
 extern struct hl_other hl_other;
 

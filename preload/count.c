@@ -45,13 +45,12 @@
  * once a tick, read without a system call) at each new peak.
  */
 #include "count.h"
+#include "sys.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { BATCH_SHIFT = 13 }; /* 8192 */
 enum { ROOM_SHIFT = 6 };   /* loosen when 1/64 of the peak is free */
@@ -81,7 +80,7 @@ __thread struct hl_thread hl_mine
 static int64_t clock_ns(clockid_t id)
 {
     struct timespec t;
-    clock_gettime(id, &t);
+    hl_other.clock(id, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
@@ -166,11 +165,10 @@ static void force_all(void)
 
 static void barrier(void)
 {
-    int e = errno;
-    if (!hl_agent.no_barrier)
-        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    if (!hl_agent.no_barrier &&
+        HL_SYS3(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
+        hl_agent.no_barrier = 1; /* the program has forbidden it since */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    errno = e;
 }
 
 static uint64_t load_word(void)
@@ -368,7 +366,7 @@ static int claim(struct hl_heap_slot *s, int32_t old, int32_t tid)
 
 static int is_dead(int32_t tid)
 {
-    return syscall(SYS_tgkill, hl_agent.pid, tid, 0) == -1 && errno == ESRCH;
+    return HL_SYS3(SYS_tgkill, hl_agent.pid, tid, 0) == -ESRCH;
 }
 
 /* A slot that was given back, else a fresh one, else one whose owner died
@@ -407,7 +405,7 @@ static struct hl_heap_slot *take_slot(void)
 {
     int e = errno;
     end_alone();
-    struct hl_heap_slot *s = find_slot((int32_t)syscall(SYS_gettid));
+    struct hl_heap_slot *s = find_slot((int32_t)HL_SYS0(SYS_gettid));
     if (s) {
         if (!hl_mine.n_shared)
             __atomic_add_fetch(&hl_agent.page->n_threads_seen, 1, __ATOMIC_RELAXED);

@@ -5,6 +5,7 @@
  * counts.  A vfork child shares our memory: there each does its own job alone.
  */
 #include "agent.h"
+#include "sys.h"
 
 #include "../libclient/heapline.h"
 
@@ -12,7 +13,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define OPEN __attribute__((visibility("default")))
@@ -26,7 +26,7 @@ static pid_t fork_by(pid_t (*next)(void))
         hl_mine.fork_known = 1;
     }
     pid_t pid = next();
-    if (pid == 0 && (hl_is_wiped() || hl_agent.pid != getpid()))
+    if (pid == 0 && (hl_is_wiped() || hl_agent.pid != hl_getpid()))
         hl_child();
     hl_mine.fork_known = 0;
     return pid;
@@ -56,7 +56,7 @@ static int exec_begins(void)
 {
     if (!hl_other.execve)
         hl_wake();
-    int own = !hl_is_wiped() && hl_agent.mode == HL_MODE_ON && getpid() == hl_agent.pid;
+    int own = !hl_is_wiped() && hl_is_own();
     if (own)
         hl_state(HL_HEAP_EXEC);
     return own;
@@ -99,14 +99,24 @@ OPEN int fexecve(int fd, char *const argv[], char *const envp[])
     return exec_failed(own, hl_other.fexecve(fd, argv, envp));
 }
 
+/* Before glibc 2.34. */
+static int execveat_raw(int dir, const char *path, char *const argv[], char *const envp[],
+                        int flags)
+{
+    long r =
+        hl_sys_unasked(SYS_execveat, dir, (long)path, (long)argv, (long)envp, flags, 0);
+    errno = (int)-r;
+    return -1;
+}
+
 OPEN int execveat(int dir, const char *path, char *const argv[], char *const envp[],
                   int flags)
 {
     int own = exec_begins(), r;
     if (hl_other.execveat)
         r = hl_other.execveat(dir, path, argv, envp, flags);
-    else /* before glibc 2.34 */
-        r = (int)syscall(SYS_execveat, dir, path, argv, envp, flags);
+    else
+        r = execveat_raw(dir, path, argv, envp, flags);
     return exec_failed(own, r);
 }
 
@@ -162,7 +172,7 @@ OPEN void _exit(int status)
         hl_other.exit_now(status);
     }
     for (;;)
-        syscall(SYS_exit_group, status);
+        hl_sys_unasked(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
 OPEN void _Exit(int status)

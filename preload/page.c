@@ -6,14 +6,11 @@
  * forked children, never later.
  */
 #include "agent.h"
+#include "sys.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8U
@@ -25,36 +22,36 @@ union hl_page hl_static_page __attribute__((aligned(4096)));
  * program would die of. */
 static int size_is_allowed(void)
 {
-    struct rlimit l;
-    return getrlimit(RLIMIT_FSIZE, &l) != 0 || l.rlim_cur >= HL_HEAP_PAGE_SIZE;
+    return hl_limit(RLIMIT_FSIZE) >= HL_HEAP_PAGE_SIZE;
 }
 
 static int map_page(int fd, void *at, void **page)
 {
-    void *p = mmap(at, HL_HEAP_PAGE_SIZE, PROT_READ | PROT_WRITE,
-                   MAP_SHARED | (at ? MAP_FIXED : 0), fd, 0);
-    if (p == MAP_FAILED)
-        return -1;
-    *page = p;
+    long p = hl_sys(SYS_mmap, (long)at, HL_HEAP_PAGE_SIZE, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | (at ? MAP_FIXED : 0), fd, 0);
+    if (p < 0 && p > -4096)
+        return (int)p;
+    *page = (void *)p;
     return 0;
 }
 
 int hl_page_memfd(void *at, void **page)
 {
-    const unsigned seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     if (!size_is_allowed()) {
         hl_say("the heap page is not shared: RLIMIT_FSIZE is below 64 KiB", NULL, 0);
         return -1;
     }
-    int fd = memfd_create("heapline", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
-    if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
-        fd = memfd_create("heapline", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd >= 0 && ftruncate(fd, HL_HEAP_PAGE_SIZE) == 0 &&
-        fcntl(fd, F_ADD_SEALS, seals) == 0 && map_page(fd, at, page) == 0)
+    int fd = (int)HL_SYS2(SYS_memfd_create, "heapline", flags | MFD_NOEXEC_SEAL), e = fd;
+    if (fd == -EINVAL) /* before Linux 6.3 */
+        fd = e = (int)HL_SYS2(SYS_memfd_create, "heapline", flags);
+    if (fd >= 0 && (e = hl_truncate(fd, HL_HEAP_PAGE_SIZE)) == 0 &&
+        (e = hl_fcntl(fd, F_ADD_SEALS, seals)) == 0 && (e = map_page(fd, at, page)) == 0)
         return fd;
-    hl_say("the heap page is not shared", NULL, errno);
+    hl_say("the heap page is not shared", NULL, -e);
     if (fd >= 0)
-        close(fd);
+        hl_close(fd);
     return -1;
 }
 
@@ -62,53 +59,69 @@ int hl_page_memfd(void *at, void **page)
 static int own_folder(const char *name)
 {
     struct stat st;
-    mkdir(name, 0700);
-    int fd = open(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    HL_SYS3(SYS_mkdirat, AT_FDCWD, name, 0700);
+    int fd = hl_openat(AT_FDCWD, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     if (fd < 0)
-        return -1;
-    if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 07777) == 0700)
         return fd;
-    close(fd);
-    errno = EPERM;
-    return -1;
+    if (hl_fstat(fd, &st) == 0 && st.st_uid == (uid_t)HL_SYS0(SYS_geteuid) &&
+        (st.st_mode & 07777) == 0700)
+        return fd;
+    hl_close(fd);
+    return -EPERM;
+}
+
+/* Zeros where the file system cannot set space aside. */
+static int write_zeros(int fd)
+{
+    static const char zeros[4096];
+    for (long at = 0; at < HL_HEAP_PAGE_SIZE; at += (long)sizeof zeros) {
+        long n = HL_SYS4(SYS_pwrite64, fd, zeros, sizeof zeros, at);
+        if (n != (long)sizeof zeros)
+            return n < 0 ? (int)n : -ENOSPC;
+    }
+    return 0;
 }
 
 /* The space is taken before the file is mapped: a full disk must not become
  * SIGBUS at the program's next allocation. */
 static int fill_file(int fd, void *at, void **page)
 {
-    int e = posix_fallocate(fd, 0, HL_HEAP_PAGE_SIZE);
-    if (e) {
-        errno = e;
-        return -1;
-    }
-    return map_page(fd, at, page);
+    int e = (int)HL_SYS4(SYS_fallocate, fd, 0, 0, HL_HEAP_PAGE_SIZE);
+    if (e == -EOPNOTSUPP || e == -ENOSYS)
+        e = write_zeros(fd);
+    return e ? e : map_page(fd, at, page);
+}
+
+static int make_file(int dir, const char *name, void *at, void **page)
+{
+    int fd = hl_openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return fd;
+    int e = fill_file(fd, at, page);
+    if (e)
+        HL_SYS3(SYS_unlinkat, dir, name, 0);
+    hl_close(fd);
+    return e;
 }
 
 int hl_page_file(void *at, const struct hl_heap_header *id, void **page)
 {
     static char folder[PATH_MAX];
     char name[HL_NAME_CAP];
-    if (!hl_fallback_dir(hl_agent.fallback, geteuid(), folder, sizeof folder) ||
+    if (!hl_fallback_dir(hl_agent.fallback, (uint32_t)HL_SYS0(SYS_geteuid), folder,
+                         sizeof folder) ||
         !size_is_allowed()) {
         hl_say("no fallback file", hl_agent.fallback, EFBIG);
         return -1;
     }
     hl_process_file_name(id->key, id->pid, id->image, ".page", name);
-    int dir = own_folder(folder), fd = -1, done = -1;
+    int dir = own_folder(folder);
+    int e = dir < 0 ? dir : make_file(dir, name, at, page);
+    if (e)
+        hl_say("no fallback file in", folder, -e);
     if (dir >= 0)
-        fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd >= 0) {
-        done = fill_file(fd, at, page);
-        if (done != 0)
-            unlinkat(dir, name, 0);
-        close(fd);
-    }
-    if (done != 0)
-        hl_say("no fallback file in", folder, errno);
-    if (dir >= 0)
-        close(dir);
-    return done;
+        hl_close(dir);
+    return e ? -1 : 0;
 }
 
 void hl_page_adopt(void *page, int is_static, int is_file)

@@ -6,6 +6,7 @@
  * the kernel has cleared them.
  */
 #include "agent.h"
+#include "sys.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -95,15 +96,16 @@ static void *find_in(const struct link_map *map, const char *name)
     return NULL;
 }
 
-/* The C library's own dlsym: another preloaded library may interpose it, and
- * would then look behind itself instead of behind us. */
-static look_up_fn *own_dlsym(void)
+/* A function of the C library itself.  dlsym: another preloaded library may interpose
+ * it, and would then look behind itself instead of behind us.  The clock: who fakes
+ * the time may allocate on the way. */
+static void *in_libc(const char *name)
 {
     Dl_info info;
-    void *map = NULL, *f = NULL;
-    if (dladdr1(gnu_get_libc_version(), &info, &map, RTLD_DL_LINKMAP) != 0 && map)
-        f = find_in(map, "dlsym");
-    return f ? (look_up_fn *)f : dlsym;
+    void *map = NULL;
+    if (dladdr1(gnu_get_libc_version(), &info, &map, RTLD_DL_LINKMAP) == 0 || !map)
+        return NULL;
+    return find_in(map, name);
 }
 
 struct wanted {
@@ -123,6 +125,8 @@ static const struct wanted hot[] = {
     {"malloc", offsetof(struct hl_calls, malloc)},
 };
 static const struct wanted cold[] = {
+    {"syscall", offsetof(struct hl_other, syscall)},
+    {"prctl", offsetof(struct hl_other, prctl)},
     {"fork", offsetof(struct hl_other, fork)},
     {"_Fork", offsetof(struct hl_other, fork_raw)},
     {"_exit", offsetof(struct hl_other, exit_now)},
@@ -156,13 +160,16 @@ static int is_in_this_library(void *f)
 /* Until all are known, others see none: malloc comes last. */
 static void find_all(void)
 {
-    look_up_fn *look = own_dlsym();
+    void *f = in_libc("dlsym"), *clock = in_libc("clock_gettime");
+    look_up_fn *look = f ? (look_up_fn *)f : dlsym;
+    hl_other.clock = clock ? (int (*)(clockid_t, struct timespec *))clock : clock_gettime;
     find(look, cold, sizeof cold / sizeof *cold, &hl_other);
     find(look, hot, sizeof hot / sizeof *hot, &kept);
     malloc_is_hidden = !is_in_this_library(look(RTLD_DEFAULT, "malloc"));
     hl_next = kept;
-    if (madvise(&hl_wiped, sizeof hl_wiped, MADV_WIPEONFORK) != 0)
-        hl_say("forked children are found late: MADV_WIPEONFORK", NULL, errno);
+    long e = HL_SYS3(SYS_madvise, &hl_wiped, sizeof hl_wiped, MADV_WIPEONFORK);
+    if (e < 0)
+        hl_say("forked children are found late: MADV_WIPEONFORK", NULL, (int)-e);
 }
 
 int hl_malloc_is_hidden(void)

@@ -7,17 +7,11 @@
  * it is checked to be still ours, since programs close and reuse descriptors.
  */
 #include "agent.h"
+#include "sys.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 enum { HIGH_FDS = 16, USUAL_FDS = 1024 };
 
@@ -32,7 +26,7 @@ static int peer_is_trusted(int fd, const char *name)
     socklen_t n = sizeof c;
     for (size_t i = 0; i < sizeof open_to_all / sizeof *open_to_all; i++)
         if (strncmp(name, open_to_all[i], strlen(open_to_all[i])) == 0)
-            return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) == 0 &&
+            return HL_SYS5(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &c, &n) == 0 &&
                    c.uid == hl_agent.page->uid;
     return 1;
 }
@@ -45,19 +39,21 @@ static int connect_to(const char *name, size_t length)
         return -1;
     }
     memcpy(a.sun_path, name, length);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd =
+        (int)HL_SYS3(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
-        hl_say("no connection to a collector", a.sun_path, errno);
+        hl_say("no connection to a collector", a.sun_path, -fd);
         return -1;
     }
-    if (connect(fd, (struct sockaddr *)&a, sizeof a) != 0) {
-        hl_say("no collector at", a.sun_path, errno);
+    int e = (int)HL_SYS3(SYS_connect, fd, &a, sizeof a);
+    if (e != 0) {
+        hl_say("no collector at", a.sun_path, -e);
     } else if (!peer_is_trusted(fd, a.sun_path)) {
         hl_say("the collector there belongs to another user", a.sun_path, 0);
     } else {
         return fd;
     }
-    close(fd);
+    hl_close(fd);
     return -1;
 }
 
@@ -78,43 +74,45 @@ static int connect_any(void)
  * would without us.  Not too far: the kernel's table grows with it. */
 static int move_up(int fd)
 {
-    struct rlimit l;
-    rlim_t top = USUAL_FDS;
-    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < top)
-        top = l.rlim_cur;
+    rlim_t top = hl_limit(RLIMIT_NOFILE);
+    if (top > USUAL_FDS)
+        top = USUAL_FDS;
     int from = top > 4 * HIGH_FDS ? (int)top - HIGH_FDS : (int)top / 2;
-    int up = fcntl(fd, F_DUPFD_CLOEXEC, from);
-    close(fd);
+    int up = hl_fcntl(fd, F_DUPFD_CLOEXEC, from);
+    hl_close(fd);
     return up;
 }
 
+/* 0, or a negative error number. */
 static int keep(int fd)
 {
     struct hl_agent *a = &hl_agent;
     struct stat st;
     fd = move_up(fd);
-    if (fd >= 0 && fstat(fd, &st) == 0) {
-        a->sock = fd;
-        a->sock_dev = st.st_dev;
-        a->sock_ino = st.st_ino;
-        return 0;
+    if (fd < 0)
+        return fd;
+    int e = hl_fstat(fd, &st);
+    if (e) {
+        hl_close(fd);
+        return e;
     }
-    if (fd >= 0)
-        close(fd);
-    return -1;
+    a->sock = fd;
+    a->sock_dev = st.st_dev;
+    a->sock_ino = st.st_ino;
+    return 0;
 }
 
 static int is_ours(void)
 {
     struct stat st;
-    return hl_agent.sock >= 0 && fstat(hl_agent.sock, &st) == 0 &&
+    return hl_agent.sock >= 0 && hl_fstat(hl_agent.sock, &st) == 0 &&
            st.st_dev == hl_agent.sock_dev && st.st_ino == hl_agent.sock_ino;
 }
 
 void hl_send_forget(void)
 {
     if (is_ours())
-        close(hl_agent.sock);
+        hl_close(hl_agent.sock);
     hl_agent.sock = -1;
 }
 
@@ -146,7 +144,8 @@ static size_t encode_hello(uint8_t *out, size_t cap, uint32_t flags)
     return n > 0 ? (size_t)n : 0;
 }
 
-/* All or nothing: a message cut short could not be completed without waiting. */
+/* 0, or a negative error number.  All or nothing: a message cut short could not be
+ * completed without waiting. */
 static int send_once(int fd, const void *p, size_t n, int page_fd)
 {
     union {
@@ -164,7 +163,8 @@ static int send_once(int fd, const void *p, size_t n, int page_fd)
         c->cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(c), &page_fd, sizeof page_fd);
     }
-    return sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)n ? 0 : -1;
+    long done = HL_SYS3(SYS_sendmsg, fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return done == (long)n ? 0 : done < 0 ? (int)done : -EAGAIN;
 }
 
 static uint8_t message[HL_HELLO_CAP + HL_WIRE_HEADER + 4096];
@@ -178,11 +178,11 @@ static int say_hello(int fd, void *reuse)
     hl_agent.unshared = page_fd < 0;
     size_t n = encode_hello(message, sizeof message,
                             page_fd >= 0 ? HL_HELLO_PAGE : HL_HELLO_UNSHARED);
-    int e = n ? send_once(fd, message, n, page_fd) : -1;
+    int e = n ? send_once(fd, message, n, page_fd) : -EMSGSIZE;
     if (e)
-        hl_say("the collector did not take the hello", NULL, errno);
+        hl_say("the collector did not take the hello", NULL, -e);
     if (page_fd >= 0)
-        close(page_fd); /* the mapping and the collector hold the page */
+        hl_close(page_fd); /* the mapping and the collector hold the page */
     return e;
 }
 
@@ -194,11 +194,12 @@ void hl_send_start(void *reuse)
     a->unshared = 0;
     int fd = connect_any();
     if (fd >= 0) {
-        a->said_hello = say_hello(fd, reuse) == 0;
-        if (!a->said_hello)
-            close(fd);
-        else if (keep(fd) != 0)
-            hl_say("the connection to the collector could not be kept", NULL, errno);
+        int e = say_hello(fd, reuse);
+        a->said_hello = e == 0;
+        if (e)
+            hl_close(fd);
+        else if ((e = keep(fd)) != 0)
+            hl_say("the connection to the collector could not be kept", NULL, -e);
     }
     if (a->said_hello || !a->fallback[0])
         return;
@@ -207,7 +208,7 @@ void hl_send_start(void *reuse)
         return;
     hl_page_adopt(page, 0, 1);
     if (old)
-        munmap(old, HL_HEAP_PAGE_SIZE);
+        hl_unmap(old, HL_HEAP_PAGE_SIZE);
 }
 
 /* ---- the end ---- */
@@ -215,8 +216,7 @@ void hl_send_start(void *reuse)
 /* Has the other side gone?  What it sent, which is never read here, says nothing. */
 static int is_gone(int fd)
 {
-    struct pollfd p = {fd, 0, 0};
-    return poll(&p, 1, 0) != 0;
+    return hl_is_ready(fd, 0) != 0;
 }
 
 static size_t encode_record(uint8_t *out, size_t cap, const struct hl_end *end)
@@ -240,7 +240,7 @@ static void leave_page(void)
     memcpy((char *)page + HL_HEAP_PAGE_HEADER, a->slots,
            hl_heap_slots_to_read(a->page) * HL_HEAP_SLOT_SIZE);
     memcpy(page, a->page, sizeof *a->page);
-    munmap(page, HL_HEAP_PAGE_SIZE);
+    hl_unmap(page, HL_HEAP_PAGE_SIZE);
 }
 
 void hl_send_end(const struct hl_end *end)
@@ -265,10 +265,11 @@ void hl_send_end(const struct hl_end *end)
         n = encode_hello(message, sizeof message, HL_HELLO_UNSHARED);
     }
     n += encode_record(message + n, sizeof message - n, end);
-    if (send_once(fd, message, n, -1) != 0) {
-        hl_say("the collector did not take the record", NULL, errno);
+    int e = send_once(fd, message, n, -1);
+    if (e) {
+        hl_say("the collector did not take the record", NULL, -e);
         leave_page();
     }
     if (fd != a->sock)
-        close(fd);
+        hl_close(fd);
 }

@@ -8,31 +8,26 @@
 
 #include "bound.h"
 #include "ident.h"
+#include "sys.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/membarrier.h>
-#include <poll.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 struct hl_agent hl_agent = {.sock = -1};
 
 static const char *env(const char *name)
 {
-    return getenv(name);
+    size_t n = strlen(name);
+    for (char **e = environ; *e; e++)
+        if (strncmp(*e, name, n) == 0 && (*e)[n] == '=')
+            return *e + n + 1;
+    return NULL;
 }
 
 static size_t copy_text(char *out, const char *in, size_t cap)
@@ -45,34 +40,37 @@ static size_t copy_text(char *out, const char *in, size_t cap)
 
 /* ---- speaking ---- */
 
-/* Write without harm to the program: a pipe nobody reads, a full one, or a file
- * at its size limit gives up and raises no signal. */
+/* Write with these two signals held back, and take away the one that it raised. */
+static int write_held(int fd, const char *p, size_t n)
+{
+    const uint64_t both = hl_signal_bit(SIGPIPE) | hl_signal_bit(SIGXFSZ);
+    uint64_t old, pending = 0, ours = 0;
+    int held = hl_signal_mask(SIG_BLOCK, &both, &old) == 0;
+    if (!held && !hl_sandboxed)
+        return -EPERM;
+    hl_signals_pending(&pending);
+    long done = hl_write(fd, p, n);
+    if (!held)
+        return done == (long)n ? 0 : -EPERM;
+    if (done == -EPIPE)
+        ours = hl_signal_bit(SIGPIPE) & ~pending;
+    else if (done == -EFBIG)
+        ours = hl_signal_bit(SIGXFSZ) & ~pending;
+    while (ours && hl_take_signal(&ours) == -EINTR)
+        ;
+    hl_signal_mask(SIG_SETMASK, &old, NULL);
+    return done == (long)n ? 0 : done < 0 ? (int)done : -ENOSPC;
+}
+
+/* Write without harm to the program: a pipe nobody reads, a full one, or a file at
+ * its size limit gives up and raises no signal.  In a sandbox that does not let us ask
+ * only what is a plain file is written.  0 or a negative error number. */
 static int write_quietly(int fd, const char *p, size_t n)
 {
-    static const struct timespec now;
-    sigset_t ours, old, pending;
-    struct pollfd f = {fd, POLLOUT, 0};
-    if (poll(&f, 1, 0) != 1)
-        return -1;
-    sigemptyset(&ours);
-    sigaddset(&ours, SIGPIPE);
-    sigaddset(&ours, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &ours, &old);
-    sigpending(&pending);
-    ssize_t done = write(fd, p, n);
-    if (done < 0 && (errno == EPIPE || errno == EFBIG)) {
-        int e = errno;
-        sigemptyset(&ours);
-        sigaddset(&ours, e == EPIPE ? SIGPIPE : SIGXFSZ);
-        if (!sigismember(&pending, e == EPIPE ? SIGPIPE : SIGXFSZ))
-            while (sigtimedwait(&ours, NULL, &now) < 0 && errno == EINTR)
-                ;
-        errno = e;
-    }
-    int e = errno;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    errno = e;
-    return done == (ssize_t)n ? 0 : -1;
+    int ready = hl_is_ready(fd, POLLOUT);
+    if (ready == -EPERM && hl_sandboxed && (fd != STDERR_FILENO || hl_stderr_is_plain))
+        ready = 1;
+    return ready == 1 ? write_held(fd, p, n) : ready < 0 ? ready : -EAGAIN;
 }
 
 static void add(char *line, size_t cap, size_t *n, const char *s)
@@ -102,9 +100,7 @@ void hl_say(const char *what, const char *name, int error)
         add(line, sizeof line, &n, s ? s : number);
     }
     line[n++] = '\n';
-    int e = errno;
     write_quietly(STDERR_FILENO, line, n);
-    errno = e;
 }
 
 /* ---- who we are ---- */
@@ -112,11 +108,11 @@ void hl_say(const char *what, const char *name, int error)
 /* Read a file of /proc whole; its length, or 0. */
 static size_t read_proc(const char *name, char *out, size_t cap)
 {
-    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    int fd = hl_openat(AT_FDCWD, name, O_RDONLY, 0);
     if (fd < 0)
         return 0;
-    ssize_t n = read(fd, out, cap - 1);
-    close(fd);
+    long n = hl_read(fd, out, cap - 1);
+    hl_close(fd);
     if (n < 0)
         n = 0;
     out[n] = 0;
@@ -156,11 +152,11 @@ static int64_t status_bytes(const char *name)
 static uint64_t draw_image(void)
 {
     uint64_t v = 0;
-    if (getrandom(&v, sizeof v, GRND_NONBLOCK) != sizeof v) {
+    if (HL_SYS3(SYS_getrandom, &v, sizeof v, GRND_NONBLOCK) != sizeof v) {
         struct timespec t;
-        clock_gettime(CLOCK_REALTIME, &t);
+        hl_other.clock(CLOCK_REALTIME, &t);
         v = (uint64_t)t.tv_nsec * 0x9e3779b97f4a7c15u ^ (uint64_t)t.tv_sec << 20 ^
-            (uint64_t)getpid() * 0xbf58476d1ce4e5b9u ^ getauxval(AT_RANDOM);
+            (uint64_t)hl_getpid() * 0xbf58476d1ce4e5b9u ^ getauxval(AT_RANDOM);
     }
     return v ? v : 1;
 }
@@ -170,7 +166,7 @@ static void identify_process(struct hl_heap_header *h)
     h->pid = hl_agent.pid;
     h->start_ticks = start_ticks();
     h->image = draw_image();
-    h->uid = (uint32_t)geteuid();
+    h->uid = (uint32_t)HL_SYS0(SYS_geteuid);
     h->state = HL_HEAP_RUNNING;
     h->end_status = 0;
     h->end_mono_ns = 0;
@@ -181,7 +177,7 @@ static void identify_run(struct hl_heap_header *h)
 {
     struct utsname u;
     struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
+    hl_other.clock(CLOCK_REALTIME, &t);
     h->magic = HL_HEAP_PAGE_MAGIC;
     h->version = HL_HEAP_PAGE_VERSION;
     h->size = HL_HEAP_PAGE_SIZE;
@@ -189,9 +185,10 @@ static void identify_run(struct hl_heap_header *h)
     h->load_mono_ns = hl_mono_ns();
     h->rank = hl_ident_rank(env);
     h->n_ranks = hl_ident_size(env);
-    copy_text(h->host, uname(&u) == 0 ? u.nodename : "unknown", sizeof h->host);
+    copy_text(h->host, HL_SYS1(SYS_uname, &u) == 0 ? u.nodename : "unknown",
+              sizeof h->host);
     copy_text(h->job, hl_ident_job(env), sizeof h->job);
-    hl_ident_key(env, getsid(0), h->key);
+    hl_ident_key(env, HL_SYS1(SYS_getsid, 0), h->key);
 }
 
 /* Processes that start the user's program on this or other nodes, and our own. */
@@ -248,7 +245,8 @@ static void take_output(const char *s)
     char *out = hl_agent.output;
     if (!s || !*s)
         return;
-    if (*s != '/' && getcwd(out, sizeof hl_agent.output - 1)) {
+    if (*s != '/' && HL_SYS2(SYS_getcwd, out, sizeof hl_agent.output - 1) > 0 &&
+        *out == '/') {
         n = strlen(out);
         if (out[n - 1] != '/')
             out[n++] = '/';
@@ -314,9 +312,10 @@ static void register_ends(void)
         a->key = key;
         a->key_ok = key < 32;
     }
-    if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0) {
+    long e = HL_SYS3(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+    if (e != 0) {
         a->no_barrier = 1;
-        hl_say("several threads cost more here: membarrier", NULL, errno);
+        hl_say("several threads cost more here: membarrier", NULL, (int)-e);
     }
 }
 
@@ -338,7 +337,7 @@ void hl_start(void)
         return;
     if (!a->page) {
         hl_page_adopt(h, 1, 0);
-        a->pid = getpid();
+        a->pid = hl_getpid();
         hl_first_slot();
     }
     if (!environ)
@@ -380,7 +379,7 @@ static void child_page(int64_t inherited)
         memcpy(h, old, sizeof *h);
     memset(hl_static_page.room + HL_HEAP_PAGE_HEADER, 0,
            hl_heap_slots_to_read(h) * HL_HEAP_SLOT_SIZE);
-    a->pid = getpid();
+    a->pid = hl_getpid();
     identify_process(h);
     h->inherited_bytes = inherited;
     h->peak_bytes = inherited > 0 ? inherited : 0;
@@ -392,7 +391,7 @@ static void child_page(int64_t inherited)
     hl_send_forget();
     hl_send_start(old);
     if (old && a->page_is_static)
-        munmap(old, HL_HEAP_PAGE_SIZE);
+        hl_unmap(old, HL_HEAP_PAGE_SIZE);
 }
 
 /* The thread that forked is the only one here.  Nothing is counted meanwhile:
@@ -421,7 +420,10 @@ int hl_is_own(void)
 {
     if (hl_is_wiped())
         hl_child();
-    return hl_agent.mode == HL_MODE_ON && getpid() == hl_agent.pid;
+    if (hl_agent.mode != HL_MODE_ON)
+        return 0;
+    pid_t pid = hl_getpid();
+    return pid == hl_agent.pid || pid < 0; /* a sandbox without it has no vfork either */
 }
 
 void hl_state(enum hl_heap_state state)
@@ -433,40 +435,37 @@ void hl_state(enum hl_heap_state state)
 
 static char record[HL_RECORD_TEXT_MAX];
 
-/* The file, or stderr when it cannot be opened.  O_NONBLOCK: a FIFO that nobody
- * reads must not hold the program up. */
+/* O_NONBLOCK: a FIFO that nobody reads must not hold the program up. */
 static int write_file(const char *name, size_t n)
 {
-    struct rlimit l;
-    if (getrlimit(RLIMIT_FSIZE, &l) == 0 && l.rlim_cur < n) {
-        errno = EFBIG;
-        return -1;
-    }
-    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
-                  0666);
+    if (hl_limit(RLIMIT_FSIZE) < n)
+        return -EFBIG;
+    int fd = hl_openat(AT_FDCWD, name,
+                       O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_NONBLOCK, 0666);
     if (fd < 0)
-        return -1;
-    int done = write_quietly(fd, record, n), e = errno;
-    if (done != 0 && ftruncate(fd, 0) == 0)
-        errno = e;
-    close(fd);
-    errno = e;
-    return done;
+        return fd;
+    int e = write_quietly(fd, record, n);
+    if (e)
+        hl_truncate(fd, 0);
+    hl_close(fd);
+    return e;
 }
 
+/* The file, or stderr when it cannot be opened. */
 static void write_record(void)
 {
     const struct hl_heap_header *h = hl_agent.page;
     static struct hl_record r;
     char *name = scratch;
+    int e = -ENAMETOOLONG;
     hl_snapshot(h->end_mono_ns, &r);
     size_t n = hl_record_text(&r, record, sizeof record);
-    if (!hl_record_file_name(hl_agent.output, h->pid, h->rank, h->host, name,
-                             sizeof scratch))
-        errno = ENAMETOOLONG;
-    else if (write_file(name, n) == 0)
+    if (hl_record_file_name(hl_agent.output, h->pid, h->rank, h->host, name,
+                            sizeof scratch))
+        e = write_file(name, n);
+    if (!e)
         return;
-    hl_say("the record goes to stderr:", hl_agent.output, errno);
+    hl_say("the record goes to stderr:", hl_agent.output, -e);
     write_quietly(STDERR_FILENO, record, n);
 }
 
@@ -475,7 +474,7 @@ static void wait_for_end(void)
 {
     const struct timespec ms = {0, 1000000};
     for (int i = 0; i < 1000 && hl_agent.finished != 2 && !hl_mine.ending; i++)
-        nanosleep(&ms, NULL);
+        HL_SYS2(SYS_nanosleep, &ms, 0);
 }
 
 void hl_finish(int status)
