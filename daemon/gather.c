@@ -238,7 +238,7 @@ static void tell_notes(const struct gather *g)
 static void tell_status(const struct gather *g)
 {
     printf("heapline-gather: %s: %llu ranks, %llu frames, %zu processes in",
-           g->plan.n_missing ? "incomplete" : "complete",
+           g->plan.n_missing > g->plan.n_bypassed ? "incomplete" : "complete",
            (unsigned long long)g->plan.n_ranks, (unsigned long long)g->plan.total_frames,
            g->plan.n_heap);
     for (size_t i = 0; i < g->n_sinks; i++)
@@ -292,7 +292,7 @@ int main(int argc, char **argv)
     bad = bad || (g.comm->rank ? serve_node(&g, &e) : lead(&g, &e));
     if (bad && e.code)
         say(&e);
-    int incomplete = g.plan.n_missing > 0;
+    int incomplete = g.plan.n_missing > g.plan.n_bypassed;
     hl_source_close(&g.source);
     hl_plan_fini(&g.plan);
     hl_index_fini(&g.index);

@@ -247,6 +247,26 @@ static void sum_up(struct hl_plan *p, const struct hl_index *x)
     }
 }
 
+/* Nothing failed, but who reads the row must know what it is not. */
+static int name_bypassed(struct hl_plan *p, struct hl_err *e)
+{
+    for (size_t i = 0; i < p->n_heap; i++) {
+        const struct hl_proc *q = &p->heap[i]->proc;
+        char rank[32] = "";
+        if (!(q->flags & HL_PROC_NOTE_BYPASSED))
+            continue;
+        if (q->heap.record.rank >= 0)
+            snprintf(rank, sizeof rank, "rank %d, ", (int)q->heap.record.rank);
+        p->n_bypassed++;
+        if (hl_plan_missing(p, e,
+                            "heap of %sprocess %lld on %s: what its own malloc or "
+                            "operator new allocates, which bypasses the agent",
+                            rank, (long long)q->heap.record.pid, q->heap.record.host))
+            return -1;
+    }
+    return 0;
+}
+
 int hl_plan_make(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
 {
     memset(p, 0, sizeof *p);
@@ -254,6 +274,7 @@ int hl_plan_make(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
               order_heap(p, x, e) || unite(p, x, e);
     if (!bad)
         sum_up(p, x);
+    bad = bad || name_bypassed(p, e);
     for (size_t i = 0; i < x->n_notes && !bad; i++)
         bad = hl_plan_missing(p, e, "%s", x->note[i]);
     if (!bad && p->n_lost)

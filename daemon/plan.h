@@ -23,6 +23,7 @@ struct hl_plan {
     char app_version[256]; /* of the lowest rank that told one, or "" */
     char **missing;
     size_t n_missing;
+    size_t n_bypassed; /* of these: heaps that never came through the agent */
     size_t n_unshared; /* killed processes whose kill may have lost frames */
     size_t n_running;
 };

@@ -159,7 +159,9 @@ static int64_t end_guess(const struct hl_heap_header *h, const struct stat *st)
 static void proc_of_page(const struct hl_heap_header *h, const struct hl_record *r,
                          struct hl_proc *p)
 {
-    p->flags = HL_PROC_HEAP | (h->flags & HL_HEAP_BYPASSED ? HL_PROC_NOTE_BYPASSED : 0);
+    p->flags = HL_PROC_HEAP | (h->flags & (HL_HEAP_BYPASSED | HL_HEAP_NEW_BYPASSED)
+                                   ? HL_PROC_NOTE_BYPASSED
+                                   : 0);
     p->heap.record = *r;
     p->heap.end = hl_heap_end(h);
     if (p->heap.end.kind == HL_ENDED_KILLED_OR_EXIT && is_alive(h))

@@ -116,8 +116,9 @@ extern struct hl_agent hl_agent;
 int hl_wake(void);
 /* After a fork: are the next functions cleared?  And bring them back. */
 int hl_is_wiped(void);
-/* Do calls of malloc reach another function than ours first? */
-int hl_malloc_is_hidden(void);
+/* Which of the program's allocations will not come to us: HL_HEAP_BYPASSED, when
+ * malloc is another function than ours, HL_HEAP_NEW_BYPASSED; or 0. */
+unsigned hl_bypass(void);
 void hl_unwipe(void);
 /* Memory for what the dynamic linker asks while it looks functions up. */
 void *hl_arena_take(size_t align, size_t n);

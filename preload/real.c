@@ -18,7 +18,7 @@
 union hl_wiped hl_wiped __attribute__((aligned(HL_WIPE_BYTES)));
 struct hl_other hl_other;
 static struct hl_calls kept; /* what a forked child gets back */
-static int malloc_is_hidden;
+static unsigned bypass;
 extern void *malloc(size_t);
 
 /* ---- the arena ---- */
@@ -62,38 +62,79 @@ void *hl_arena_move(void *p, size_t n)
 
 typedef void *look_up_fn(void *, const char *);
 
-/* A function of one loaded object, by its GNU hash table, or NULL.  glibc has
- * put the addresses in the dynamic section right when it loaded the object. */
+/* The symbols of one loaded object: the first n_undefined are those it wants from
+ * others, then follow those in its GNU hash table. */
+struct symbols {
+    const ElfW(Sym) * at;
+    const char *names;
+    const uint32_t *table;
+    uint32_t n_undefined;
+};
+
+/* glibc has put the addresses in the dynamic section right when it loaded the object,
+ * but for that of the kernel's own, which cannot be written. */
+static const void *address(const struct link_map *map, const ElfW(Dyn) * d)
+{
+    return (const void *)(d->d_un.d_ptr < map->l_addr ? d->d_un.d_ptr + map->l_addr
+                                                      : d->d_un.d_ptr);
+}
+
+static int symbols_of(const struct link_map *map, struct symbols *s)
+{
+    *s = (struct symbols){0};
+    for (const ElfW(Dyn) *d = map->l_ld; d && d->d_tag != DT_NULL; d++) {
+        if (d->d_tag == DT_SYMTAB)
+            s->at = address(map, d);
+        else if (d->d_tag == DT_STRTAB)
+            s->names = address(map, d);
+        else if (d->d_tag == DT_GNU_HASH)
+            s->table = address(map, d);
+    }
+    if (!s->at || !s->names || !s->table || s->table[0] == 0)
+        return -1;
+    s->n_undefined = s->table[1];
+    return 0;
+}
+
+/* A function of one loaded object, by its GNU hash table, or NULL. */
 static void *find_in(const struct link_map *map, const char *name)
 {
-    const ElfW(Sym) *symbols = NULL;
-    const char *names = NULL;
-    const uint32_t *table = NULL;
+    struct symbols t;
     uint32_t hash = 5381;
-    for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
-        if (d->d_tag == DT_SYMTAB)
-            symbols = (const ElfW(Sym) *)d->d_un.d_ptr;
-        else if (d->d_tag == DT_STRTAB)
-            names = (const char *)d->d_un.d_ptr;
-        else if (d->d_tag == DT_GNU_HASH)
-            table = (const uint32_t *)d->d_un.d_ptr;
-    }
-    if (!symbols || !names || !table || table[0] == 0)
+    if (symbols_of(map, &t) != 0)
         return NULL;
     for (const char *c = name; *c; c++)
         hash = hash * 33 + (unsigned char)*c;
-    const uint32_t *buckets = table + 4 + table[2] * (sizeof(ElfW(Addr)) / 4);
-    const uint32_t *chain = buckets + table[0];
-    uint32_t i = buckets[hash % table[0]];
-    for (; i >= table[1]; i++) {
-        const ElfW(Sym) *s = &symbols[i];
-        if ((chain[i - table[1]] | 1) == (hash | 1) && s->st_shndx != SHN_UNDEF &&
-            strcmp(names + s->st_name, name) == 0)
+    const uint32_t *buckets = t.table + 4 + t.table[2] * (sizeof(ElfW(Addr)) / 4);
+    const uint32_t *chain = buckets + t.table[0];
+    uint32_t i = buckets[hash % t.table[0]];
+    for (; i >= t.n_undefined; i++) {
+        const ElfW(Sym) *s = &t.at[i];
+        if ((chain[i - t.n_undefined] | 1) == (hash | 1) && s->st_shndx != SHN_UNDEF &&
+            strcmp(t.names + s->st_name, name) == 0)
             return (void *)(map->l_addr + s->st_value);
-        if (chain[i - table[1]] & 1)
+        if (chain[i - t.n_undefined] & 1)
             break;
     }
     return NULL;
+}
+
+static int wants(const struct link_map *map, const char *name)
+{
+    struct symbols t;
+    if (symbols_of(map, &t) != 0)
+        return 0;
+    for (uint32_t i = 1; i < t.n_undefined; i++)
+        if (strcmp(t.names + t.at[i].st_name, name) == 0)
+            return 1;
+    return 0;
+}
+
+static const struct link_map *object_of(const void *f)
+{
+    Dl_info info;
+    void *map = NULL;
+    return f && dladdr1(f, &info, &map, RTLD_DL_LINKMAP) ? map : NULL;
 }
 
 /* A function of the C library itself.  dlsym: another preloaded library may interpose
@@ -101,11 +142,8 @@ static void *find_in(const struct link_map *map, const char *name)
  * the time may allocate on the way. */
 static void *in_libc(const char *name)
 {
-    Dl_info info;
-    void *map = NULL;
-    if (dladdr1(gnu_get_libc_version(), &info, &map, RTLD_DL_LINKMAP) == 0 || !map)
-        return NULL;
-    return find_in(map, name);
+    const struct link_map *map = object_of(gnu_get_libc_version());
+    return map ? find_in(map, name) : NULL;
 }
 
 struct wanted {
@@ -151,10 +189,25 @@ static void find(look_up_fn *look, const struct wanted *w, size_t n, void *table
         dlerror(); /* the program must not find our message */
 }
 
-static int is_in_this_library(void *f)
+/* An allocator that brings its own operator new, which has no need of its malloc by
+ * name: what C++ code allocates goes past us. */
+static int new_goes_past(look_up_fn *look)
 {
-    Dl_info a, b;
-    return f && dladdr(f, &a) && dladdr(&hl_wiped, &b) && a.dli_fbase == b.dli_fbase;
+    static const char new[] = "_Znwm";
+    const struct link_map *own = object_of(look(RTLD_DEFAULT, new));
+    if (!own) {
+        dlerror();
+        return 0;
+    }
+    if (!find_in(own, "malloc") || own == object_of((const void *)&hl_wiped))
+        return 0;
+    const struct link_map *m = own;
+    while (m->l_prev)
+        m = m->l_prev;
+    for (; m; m = m->l_next)
+        if (m != own && !find_in(m, new) && wants(m, new))
+            return 1;
+    return 0;
 }
 
 /* Until all are known, others see none: malloc comes last. */
@@ -165,16 +218,19 @@ static void find_all(void)
     hl_other.clock = clock ? (int (*)(clockid_t, struct timespec *))clock : clock_gettime;
     find(look, cold, sizeof cold / sizeof *cold, &hl_other);
     find(look, hot, sizeof hot / sizeof *hot, &kept);
-    malloc_is_hidden = !is_in_this_library(look(RTLD_DEFAULT, "malloc"));
+    bypass = object_of(look(RTLD_DEFAULT, "malloc")) != object_of(&hl_wiped)
+                 ? HL_HEAP_BYPASSED
+                 : 0;
+    bypass |= new_goes_past(look) ? HL_HEAP_NEW_BYPASSED : 0;
     hl_next = kept;
     long e = HL_SYS3(SYS_madvise, &hl_wiped, sizeof hl_wiped, MADV_WIPEONFORK);
     if (e < 0)
         hl_say("forked children are found late: MADV_WIPEONFORK", NULL, (int)-e);
 }
 
-int hl_malloc_is_hidden(void)
+unsigned hl_bypass(void)
 {
-    return malloc_is_hidden;
+    return bypass;
 }
 
 int hl_is_wiped(void)

@@ -323,8 +323,9 @@ static void register_ends(void)
  * pass on: nothing will come here.  The first allocation that does says otherwise. */
 static void note_bypass(struct hl_heap_header *h)
 {
-    if (hl_malloc_is_hidden() && hl_agent.slots[0].allocs == 0)
-        h->flags |= HL_HEAP_BYPASSED;
+    h->flags |= hl_bypass();
+    if (hl_agent.slots[0].allocs)
+        h->flags &= ~(uint32_t)HL_HEAP_BYPASSED;
 }
 
 /* Called at the first operation and when the library is initialised.  Before

@@ -88,7 +88,8 @@ _Static_assert(sizeof(struct hl_heap_header) <= HL_HEAP_PAGE_HEADER,
                "header of the page");
 
 enum hl_heap_flags {
-    HL_HEAP_BYPASSED = 1 /* the program's own malloc does not come through us */
+    HL_HEAP_BYPASSED = 1,    /* the program's own malloc does not come through us */
+    HL_HEAP_NEW_BYPASSED = 2 /* malloc does, but operator new has one of its own */
 };
 
 /* Offset of slot i in the page. */
