@@ -18,6 +18,11 @@
 #define HL_RARE(x) __builtin_expect(!!(x), 0)
 #define HL_KEEP_OUT __attribute__((noinline))
 #define HL_ORDER() __asm__ volatile("" ::: "memory")
+#if defined __x86_64__
+#define HL_PAUSE() __asm__ volatile("pause")
+#else
+#define HL_PAUSE() __asm__ volatile("yield")
+#endif
 
 #if defined __x86_64__
 enum { HL_WIPE_BYTES = 4096 };

@@ -24,25 +24,39 @@
  *
  * LOOSE: well below the peak threads claim more than they use, a share of what is
  * left to the peak, and need not come here while they stay within it.  A claim
- * that would lift the total over the peak is refused; then all are made tight.
- * TIGHT (and while that is under way, TIGHTENING): claims follow net within T_i.
- * Mode and total are one word, so no claim can slip in between two modes.
+ * that would lift the total over the peak is refused; then a new round begins.
+ * TIGHT: claims follow net within T_i.
+ * TIGHTENING: a new round is being made.  Mode, round and total are one word, so no
+ * claim can slip in between two modes.
  *
- * To tighten, whoever wants it sets the mode, then both limits of every slot, so
- * that each thread's next operation comes here; membarrier makes every operation
- * either see that or be seen.  Who sets its limits looks at the mode again
- * afterwards; the second round of the barrier is for limits that were stored
- * between the two.  Then each slot's claim is set to its net on its thread's behalf.
- * A thread that is between changing total and claim says so (claiming); while one is,
- * the mode stays TIGHTENING and the peak is raised to the sum of all net instead.
- * Nobody waits: who finds the mode TIGHTENING and needs it done does it as well.
- * The step from one thread to two is the same: the first thread's claim is made
- * before the second one counts.
- * Loosening is put off twice as long after each tightening, up to a limit, so
- * that a program that works right at its peak pays for few of them.
+ * A round begins with both limits of every slot set so that each thread's next
+ * operation comes here; membarrier makes every operation either see that or be seen.
+ * Who sets its limits looks at the round again afterwards; the second turn of the
+ * barrier is for limits that were stored between the two.  Then each slot's claim is
+ * set to its net, whoever does it, once: the claim says for which round it was made.
+ * The sum of these claims is the total of the new round.  What was under way in the
+ * round before, between total and claim, is void: that total is forgotten, and the
+ * claim is not what the late thread expects.  A thread that comes here meanwhile does
+ * the same work to the end and then its own, so nobody depends on another, and each
+ * has at most one operation in progress while the sum is taken: it is the heap in use
+ * of one instant.
  *
- * The time of the peak is read from the coarse clock (a copy the kernel writes
- * once a tick, read without a system call) at each new peak.
+ * A round can be made by anybody at any time.  It is made when the first thread is
+ * joined by a second one, and for each fresh slot before its thread counts in it: who
+ * adds up without that slot cannot miss anything.
+ * Loosening is put off twice as long after each round that it led to, up to a limit,
+ * so that a program that works right at its peak pays for few of them.
+ *
+ * The words hold 48 bits of bytes.  A slot's net may outgrow them (one thread
+ * allocates for days what another releases), so claims are compared with it modulo
+ * 2^48; the total can only do so downwards, by releases of blocks that were allocated
+ * behind our back, and is held up far below zero.
+ *
+ * The time of the peak is the coarse clock's at each new peak.  No clock is read for
+ * it: the kernel leaves the time of the last tick in memory of ours, from which the C
+ * library takes it without a system call, in a third of the time that the processor's
+ * counter would take to read.  To look there less often would need another sign that
+ * a tick has passed; counting operations is none, as a program may pause between two.
  */
 #include "count.h"
 #include "sys.h"
@@ -57,18 +71,21 @@ enum { ROOM_SHIFT = 6 };   /* loosen when 1/64 of the peak is free */
 enum { PATIENCE_MIN = 64, PATIENCE_MAX = 1024 };
 enum { TRY_AGAIN = 256 };   /* operations in the shared slot between searches */
 enum { MAX_TURNS = 1000 };  /* of reading a slot that keeps moving */
+enum { SNAPSHOTS = 20 };    /* attempts at reading all of one instant */
+enum { SPINS = 100 };       /* looks at a round that others are making */
 #define FAR (INT64_MAX / 2) /* beyond any net, and safe to subtract */
 #define LAST (HL_HEAP_N_SLOTS - 1)
 
 enum mode { ALONE = 0, TIGHTENING = 1, TIGHT = 2, LOOSE = 3 };
 
-/* Bytes << 16 | number of the latest tightening << 2 | mode.  A slot's claim is a
- * word like that, too, without the mode: it tells in which round it was made. */
-enum { BYTES_SHIFT = 16, ROUND_ONE = 4, ROUNDS = 0xfffc, MODES = 3, STAGE = 0xffff };
+/* Bytes << 16 | round << 2 | mode; while tightening not bytes but the number of the
+ * attempt.  A slot's claim is a word like that without the mode.  Round 0: none. */
+enum { BYTES_SHIFT = 16, ROUND_ONE = 4, ROUNDS = 0xfffc, MODES = 3 };
 static struct {
-    uint64_t word;
+    uint64_t word, n_attempts;
     uint32_t patience, calm;
 } shared __attribute__((aligned(64)));
+#define DEEP ((int64_t)1 << 46) /* a total below -DEEP is lifted */
 
 struct hl_heap_slot hl_no_slot = {.high_bytes = -FAR, .low_bytes = FAR};
 __thread struct hl_thread hl_mine
@@ -133,14 +150,6 @@ static void raise_peak(struct hl_heap_header *h, int64_t live)
         }
 }
 
-static int64_t sum_of_net(const struct hl_heap_header *h)
-{
-    int64_t sum = h->inherited_bytes;
-    for (size_t i = 0, n = hl_heap_slots_to_read(h); i < n; i++)
-        sum += LOAD(hl_agent.slots[i].net_bytes);
-    return sum;
-}
-
 /* T_i; without membarrier nothing is held back while one thread counts. */
 static int64_t batch(const struct hl_heap_header *h, const struct hl_heap_slot *s,
                      int64_t peak)
@@ -176,61 +185,120 @@ static uint64_t load_word(void)
     return __atomic_load_n(&shared.word, __ATOMIC_SEQ_CST);
 }
 
-static void add_to_total(int64_t bytes)
+static uint64_t make_word(int64_t bytes, uint64_t round, enum mode mode)
 {
-    __atomic_add_fetch(&shared.word, (uint64_t)bytes << BYTES_SHIFT, __ATOMIC_SEQ_CST);
+    return (uint64_t)bytes << BYTES_SHIFT | (round & ROUNDS) | mode;
 }
 
 static int swap_claim(struct hl_heap_slot *s, uint64_t *seen, int64_t bytes,
                       uint64_t round)
 {
-    uint64_t to = (uint64_t)bytes << BYTES_SHIFT | (round & ROUNDS);
-    return __atomic_compare_exchange_n(&s->claim, seen, to, 0, __ATOMIC_SEQ_CST,
-                                       __ATOMIC_SEQ_CST);
+    return __atomic_compare_exchange_n(&s->claim, seen, make_word(bytes, round, 0), 0,
+                                       __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-/* Set a claim from before this round to its slot's net, on behalf of its thread.
- * Later ones are left alone: they are tight, or we are late. */
-static void tighten_slot(struct hl_heap_slot *s, uint64_t round)
+static int same_round(uint64_t a, uint64_t b)
 {
-    uint64_t old = LOAD(s->claim);
-    int64_t net;
-    do {
-        if (((old - round) & ROUNDS) <= ROUNDS / 2)
-            return;
-        net = LOAD(s->net_bytes);
-    } while (!swap_claim(s, &old, net, round));
-    add_to_total(net - bytes_of(old));
+    return ((a ^ b) & ROUNDS) == 0;
 }
 
-/* Make all claims tight; several threads may be at it in one round.  Returns the
- * stage in which this thread has done so. */
-static uint64_t tighten(void)
+/* What net has beyond the claim; both are known modulo 2^48. */
+static int64_t unclaimed(int64_t net, uint64_t claim)
 {
-    const struct hl_heap_header *h = hl_agent.page;
-    uint64_t w = load_word(), ours;
-    int claiming = 0;
-    do {
-        if (mode_of(w) == TIGHT)
-            return w & STAGE;
-        ours = w & STAGE;
-        if (mode_of(w) != TIGHTENING)
-            ours = ((w + ROUND_ONE) & ROUNDS) | TIGHTENING;
-    } while (!swap_word(&w, (w & ~(uint64_t)STAGE) | ours));
+    return (int64_t)((uint64_t)(net - bytes_of(claim)) << BYTES_SHIFT) >> BYTES_SHIFT;
+}
+
+/* ---- rounds ---- */
+
+/* Begin a new round, in which word is what others must find to take part; 0: the word
+ * is no longer w. */
+static uint64_t begin_round(uint64_t w)
+{
+    uint64_t round = ((w & ROUNDS) + ROUND_ONE) & ROUNDS;
+    uint64_t n = __atomic_add_fetch(&shared.n_attempts, 1, __ATOMIC_RELAXED);
+    uint64_t to = make_word((int64_t)n, round ? round : ROUND_ONE, TIGHTENING);
+    if (!swap_word(&w, to))
+        return 0;
     if (mode_of(w) == LOOSE && LOAD(shared.patience) < PATIENCE_MAX)
         STORE(shared.patience, LOAD(shared.patience) * 2);
+    return to;
+}
+
+/* From here on each thread finishes the operation it is in, and no more. */
+static void stop_all(void)
+{
     force_all();
     barrier();
     force_all();
     barrier();
-    for (size_t i = 0, n = hl_heap_slots_to_read(h); i < n && i < LAST; i++) {
-        claiming |= __atomic_load_n(&hl_agent.slots[i].claiming, __ATOMIC_SEQ_CST);
-        tighten_slot(&hl_agent.slots[i], ours);
+}
+
+/* The slot's claim of this round, made now if it is not there yet.  -1: the round is
+ * over. */
+static int agree(struct hl_heap_slot *s, uint64_t ours, int64_t *sum)
+{
+    uint64_t old = __atomic_load_n(&s->claim, __ATOMIC_SEQ_CST);
+    int64_t net;
+    do {
+        net = LOAD(s->net_bytes);
+        if (load_word() != ours)
+            return -1;
+        if (same_round(old, ours)) {
+            *sum += net - unclaimed(net, old);
+            return 0;
+        }
+    } while (!swap_claim(s, &old, net, ours));
+    *sum += net;
+    return 0;
+}
+
+static void add_up(uint64_t ours)
+{
+    struct hl_heap_header *h = hl_agent.page;
+    int64_t sum = h->inherited_bytes;
+    for (size_t i = 0, n = hl_heap_slots_to_read(h); i < n; i++)
+        if (agree(&hl_agent.slots[i], ours, &sum) != 0)
+            return;
+    if (sum < -DEEP)
+        sum = -DEEP / 2;
+    if (swap_word(&ours, make_word(sum, ours, TIGHT)))
+        raise_peak(h, sum);
+}
+
+/* A round is under way: leave those who are at it a moment, then do it as well. */
+static void help(uint64_t ours)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (load_word() != ours)
+            return;
+        HL_PAUSE();
     }
-    for (w = load_word(); !claiming && (w & STAGE) == ours;)
-        if (swap_word(&w, (w & ~(uint64_t)MODES) | TIGHT))
-            break;
-    return ours;
+    stop_all();
+    add_up(ours);
+}
+
+/* All claims are tight, by a round that began after the word was w. */
+static void tighten(uint64_t w)
+{
+    uint64_t ours = begin_round(w);
+    if (!ours)
+        return; /* somebody else has gone on from w; the caller looks again */
+    stop_all();
+    add_up(ours);
+}
+
+/* Have the claim of a slot in the current round, before anything new is counted. */
+static void join(const struct hl_heap_slot *s)
+{
+    for (;;) {
+        uint64_t w = load_word();
+        if (mode_of(w) == TIGHTENING)
+            help(w);
+        else if (mode_of(w) != ALONE && same_round(w, LOAD(s->claim)))
+            return;
+        else
+            tighten(w);
+    }
 }
 
 /* Somebody is below the peak while all are tight: perhaps loosen. */
@@ -245,74 +313,74 @@ static void loosen(uint64_t w, int64_t peak)
         STORE(shared.calm, 0);
 }
 
-/* May the total pass the peak?  passed: the stage in which the caller has made all
- * tight. */
-static int may_pass(uint64_t w, uint64_t passed)
-{
-    return mode_of(w) == TIGHT || (mode_of(w) == TIGHTENING && (w & STAGE) == passed);
-}
+/* ---- claims ---- */
 
+/* word: what the deal is for, before and then after it; claim: as far as net reaches. */
 struct deal {
-    uint64_t word; /* the shared word, before and then after it */
+    uint64_t word;
     int64_t claim, credit, t, peak;
 };
 enum outcome { DONE, AGAIN, REFUSED };
 
-/* One attempt to bring the claim of s in line with its net. */
-static enum outcome deal(const struct hl_heap_header *h, struct hl_heap_slot *s,
-                         uint64_t passed, struct deal *d)
+/* The claim was changed meanwhile.  By a new round: what we did to the total is void.
+ * By a signal handler inside us: it told the same bytes again, take ours back. */
+static void take_back(uint64_t round, int64_t change)
 {
-    uint64_t w = d->word, old = LOAD(s->claim);
-    int64_t net = s->net_bytes;
-    d->claim = bytes_of(old);
-    d->credit = 0;
-    d->peak = known_peak(h);
-    d->t = batch(h, s, d->peak);
-    if (mode_of(w) != LOOSE && ((w ^ old) & ROUNDS) == 0 && net - d->claim <= d->t &&
-        d->claim - net <= d->t)
-        return DONE;
-    int64_t room = d->peak - (bytes_of(w) - d->claim);
-    if (net > room && !may_pass(w, passed))
-        return REFUSED;
-    if (mode_of(w) == LOOSE)
-        d->credit = (room - net) / (int64_t)LOAD(h->n_slots_used);
-    int64_t change = net + d->credit - d->claim;
-    d->claim += change;
+    uint64_t w = load_word();
+    while (same_round(w, round) && mode_of(w) != TIGHTENING &&
+           !swap_word(&w, w - ((uint64_t)change << BYTES_SHIFT)))
+        ;
+}
+
+/* Change total and claim, if the total may be that. */
+static enum outcome change_claim(struct hl_heap_slot *s, uint64_t old, int64_t change,
+                                 struct deal *d)
+{
+    uint64_t w = d->word;
     d->word = w + ((uint64_t)change << BYTES_SHIFT);
     if (!swap_word(&w, d->word))
         return AGAIN;
-    if (swap_claim(s, &old, d->claim, w))
+    uint64_t seen = old;
+    if (swap_claim(s, &seen, bytes_of(old) + change, w))
         return DONE;
-    add_to_total(-change); /* somebody tightened it meanwhile */
+    if (same_round(seen, w))
+        take_back(w, change);
     return AGAIN;
 }
 
-static void set_limits(struct hl_heap_slot *s, const struct deal *d)
+/* One attempt to bring the claim of s in line with its net. */
+static enum outcome deal(const struct hl_heap_header *h, struct hl_heap_slot *s,
+                         struct deal *d)
+{
+    uint64_t old = LOAD(s->claim), w = d->word;
+    int64_t net = LOAD(s->net_bytes), beyond = unclaimed(net, old);
+    d->claim = net - beyond;
+    d->credit = 0;
+    d->peak = known_peak(h);
+    d->t = batch(h, s, d->peak);
+    if (!same_round(w, old) || bytes_of(w) < -DEEP)
+        return REFUSED;
+    if (mode_of(w) != LOOSE && beyond <= d->t && -beyond <= d->t)
+        return DONE;
+    int64_t room = d->peak - bytes_of(w) - beyond;
+    if (mode_of(w) == LOOSE && room < 0 && beyond > 0)
+        return REFUSED;
+    if (mode_of(w) == LOOSE && room > 0)
+        d->credit = room / (int64_t)LOAD(h->n_slots_used);
+    d->claim = net + d->credit;
+    return change_claim(s, old, beyond + d->credit, d);
+}
+
+/* 0: this thread's net is beyond them already. */
+static int set_limits(struct hl_heap_slot *s, const struct deal *d)
 {
     int64_t window = LOAD(s->window_bytes), high = d->claim + d->t;
     int64_t down = 3 * d->credit > d->t ? 3 * d->credit : d->t;
     STORE(s->low_bytes, d->claim - down);
     STORE(s->high_bytes, high < window ? high : window);
-}
-
-/* An attempt, and the limits that follow from it. */
-static enum outcome attempt(struct hl_heap_header *h, struct hl_heap_slot *s,
-                            uint64_t passed, struct deal *d)
-{
-    int32_t outer = s->claiming; /* we may be a signal handler inside */
-    d->word = load_word();
-    if (mode_of(d->word) == LOOSE)
-        STORE(s->claiming, 1);
-    HL_ORDER();
-    enum outcome o = deal(h, s, passed, d);
-    if (o == DONE)
-        set_limits(s, d);
-    HL_ORDER();
-    STORE(s->claiming, outer);
     HL_ORDER(); /* the other side's half of this is membarrier */
-    if (o == DONE && d->credit && ((load_word() ^ d->word) & STAGE) != 0)
-        return AGAIN; /* no longer loose */
-    return o;
+    int64_t net = LOAD(s->net_bytes);
+    return net <= high && net >= d->claim - down;
 }
 
 /* Bring the claim of this thread's slot in line with its net. */
@@ -320,15 +388,22 @@ static void settle(struct hl_heap_slot *s)
 {
     struct hl_heap_header *h = hl_agent.page;
     struct deal d;
-    uint64_t passed = 0;
-    enum outcome o;
-    while ((o = attempt(h, s, passed, &d)) != DONE)
+    for (;;) {
+        d.word = load_word();
+        if (mode_of(d.word) == TIGHTENING) {
+            help(d.word);
+            continue;
+        }
+        enum outcome o = deal(h, s, &d);
         if (o == REFUSED)
-            passed = tighten();
-    if (bytes_of(d.word) > d.peak)
-        raise_peak(h, mode_of(d.word) == TIGHT ? bytes_of(d.word) : sum_of_net(h));
-    else
+            tighten(d.word);
+        else if (o == DONE && set_limits(s, &d) && same_round(load_word(), d.word))
+            break;
+    }
+    if (bytes_of(d.word) <= d.peak)
         loosen(d.word, d.peak);
+    else if (mode_of(d.word) == TIGHT)
+        raise_peak(h, bytes_of(d.word));
 }
 
 /* ---- slots ---- */
@@ -344,21 +419,20 @@ void hl_first_slot(void)
     s->high_bytes = s->window_bytes;
     s->low_bytes = INT64_MIN;
     s->owner_tid = (int32_t)hl_agent.pid;
-    s->claim = 0;
-    shared.word = (uint64_t)h->inherited_bytes << BYTES_SHIFT |
-                  (hl_agent.no_barrier ? TIGHT : ALONE);
+    s->claim = hl_agent.no_barrier ? ROUND_ONE : 0;
+    shared.word =
+        make_word(h->inherited_bytes, s->claim, hl_agent.no_barrier ? TIGHT : ALONE);
     shared.patience = PATIENCE_MIN;
     shared.calm = 0;
     last_left = 0;
     h->n_slots_used = 1;
     h->n_threads_seen = 1;
-    s->claiming = 0;
     hl_mine.slot = s;
     if (hl_agent.no_barrier)
         settle(s);
 }
 
-static int claim(struct hl_heap_slot *s, int32_t old, int32_t tid)
+static int take(struct hl_heap_slot *s, int32_t old, int32_t tid)
 {
     return __atomic_compare_exchange_n(&s->owner_tid, &old, tid, 0, __ATOMIC_ACQUIRE,
                                        __ATOMIC_RELAXED);
@@ -376,35 +450,27 @@ static struct hl_heap_slot *find_slot(int32_t tid)
     struct hl_heap_header *h = hl_agent.page;
     uint32_t n = __atomic_load_n(&h->n_slots_used, __ATOMIC_ACQUIRE);
     struct hl_heap_slot *last = &hl_agent.slots[LOAD(last_left)];
-    if (LOAD(last->owner_tid) == 0 && last < &hl_agent.slots[n] && claim(last, 0, tid))
+    if (LOAD(last->owner_tid) == 0 && last < &hl_agent.slots[n] && take(last, 0, tid))
         return last;
     for (uint32_t i = 0; i < n && i < LAST; i++)
-        if (LOAD(hl_agent.slots[i].owner_tid) == 0 && claim(&hl_agent.slots[i], 0, tid))
+        if (LOAD(hl_agent.slots[i].owner_tid) == 0 && take(&hl_agent.slots[i], 0, tid))
             return &hl_agent.slots[i];
     while (n < LAST)
         if (__atomic_compare_exchange_n(&h->n_slots_used, &n, n + 1, 0, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE) &&
-            claim(&hl_agent.slots[n], 0, tid))
+            take(&hl_agent.slots[n], 0, tid))
             return &hl_agent.slots[n];
     for (uint32_t i = 0; i < LAST; i++) {
         int32_t owner = LOAD(hl_agent.slots[i].owner_tid);
-        if (owner && is_dead(owner) && claim(&hl_agent.slots[i], owner, tid))
+        if (owner && is_dead(owner) && take(&hl_agent.slots[i], owner, tid))
             return &hl_agent.slots[i];
     }
     return NULL;
 }
 
-/* A thread that comes to count beside the first one. */
-static void end_alone(void)
-{
-    if (mode_of(load_word()) == ALONE)
-        tighten();
-}
-
 static struct hl_heap_slot *take_slot(void)
 {
     int e = errno;
-    end_alone();
     struct hl_heap_slot *s = find_slot((int32_t)HL_SYS0(SYS_gettid));
     if (s) {
         if (!hl_mine.n_shared)
@@ -415,6 +481,7 @@ static struct hl_heap_slot *take_slot(void)
         }
         if (hl_agent.key_ok)
             pthread_setspecific(hl_agent.key, &hl_mine);
+        join(s);
         hl_mine.slot = s;
     }
     errno = e;
@@ -434,30 +501,47 @@ void hl_leave_slot(void)
 
 /* ---- operations of threads without a slot ---- */
 
-/* The last slot has many writers: all is added atomically, its claim is its net. */
-static void count_shared(int64_t bytes, unsigned frees, unsigned allocs)
+/* Add to the total, if it is still that of w's round; otherwise the new one has it. */
+static void add_to_total(uint64_t w, int64_t change)
 {
     struct hl_heap_header *h = hl_agent.page;
+    uint64_t now = load_word(), to;
+    do {
+        if (!same_round(now, w))
+            return;
+        to = now + ((uint64_t)change << BYTES_SHIFT);
+    } while (!swap_word(&now, to));
+    if (bytes_of(to) <= known_peak(h))
+        return;
+    if (mode_of(to) == TIGHT)
+        raise_peak(h, bytes_of(to));
+    else
+        tighten(to);
+}
+
+/* The last slot has many writers: all is added atomically, and its claim is its net.
+ * Who changes the claim changes the total after it, so that no two tell the same. */
+static void count_shared(int64_t bytes, unsigned frees, unsigned allocs)
+{
     struct hl_heap_slot *s = &hl_agent.slots[LAST];
-    int64_t peak = known_peak(h);
-    uint64_t passed = 0, to;
-    end_alone();
-    if (LOAD(h->n_slots_used) != HL_HEAP_N_SLOTS)
-        STORE(h->n_slots_used, (uint32_t)HL_HEAP_N_SLOTS);
+    if (LOAD(hl_agent.page->n_slots_used) != HL_HEAP_N_SLOTS)
+        STORE(hl_agent.page->n_slots_used, (uint32_t)HL_HEAP_N_SLOTS);
+    join(s);
     __atomic_add_fetch(&s->frees, frees, __ATOMIC_RELAXED);
     __atomic_add_fetch(&s->allocs, allocs, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&s->net_bytes, bytes, __ATOMIC_RELAXED);
-    for (uint64_t w = load_word();;) {
-        to = w + ((uint64_t)bytes << BYTES_SHIFT);
-        if (bytes > 0 && bytes_of(to) > peak && !may_pass(w, passed)) {
-            passed = tighten();
-            w = load_word();
-        } else if (swap_word(&w, to)) {
-            break;
-        }
+    __atomic_add_fetch(&s->net_bytes, bytes, __ATOMIC_SEQ_CST);
+    for (;;) {
+        join(s);
+        uint64_t w = load_word(), old = LOAD(s->claim);
+        int64_t net = LOAD(s->net_bytes), change = unclaimed(net, old);
+        if (mode_of(w) == TIGHTENING || !same_round(w, old))
+            continue;
+        if (change && !swap_claim(s, &old, net, w))
+            continue;
+        if (change)
+            add_to_total(w, change);
+        return;
     }
-    if (bytes_of(to) > peak)
-        raise_peak(h, mode_of(to) == TIGHT ? bytes_of(to) : sum_of_net(h));
 }
 
 static void beyond(struct hl_heap_slot *s)
@@ -555,17 +639,47 @@ int64_t hl_live_now(void)
     return r.live_bytes;
 }
 
+/* The sum of all slots; how many operations it is after. */
+static uint64_t collect(struct hl_heap_slot *sum)
+{
+    struct hl_heap_slot one;
+    *sum = (struct hl_heap_slot){0};
+    for (size_t i = 0, n = hl_heap_slots_to_read(hl_agent.page); i < n; i++) {
+        read_slot(&hl_agent.slots[i], &one);
+        sum->allocs += one.allocs;
+        sum->frees += one.frees;
+        sum->net_bytes += one.net_bytes;
+    }
+    return sum->allocs + sum->frees;
+}
+
+/* Slots that are read one after the other do not say how much was in use at one time,
+ * while blocks pass from thread to thread.  In a round that nobody has finished yet
+ * each thread has at most one operation in progress. */
+static int collect_in_round(struct hl_heap_slot *sum)
+{
+    uint64_t w = load_word(), ours;
+    if (mode_of(w) == ALONE || hl_agent.no_barrier) {
+        struct hl_heap_slot before;
+        return collect(&before) == collect(sum);
+    }
+    ours = begin_round(w);
+    if (!ours) {
+        collect(sum);
+        return 0;
+    }
+    stop_all();
+    collect(sum);
+    int whole = load_word() == ours;
+    add_up(ours);
+    return whole;
+}
+
 /* One slot is passed on for all: the stack of a thread may be small. */
 void hl_snapshot(int64_t now_mono_ns, struct hl_record *out)
 {
-    const struct hl_heap_header *h = hl_agent.page;
-    struct hl_heap_slot sum = {0}, one;
-    size_t n = hl_heap_slots_to_read(h);
-    for (size_t i = 0; i < n; i++) {
-        read_slot(&hl_agent.slots[i], &one);
-        sum.allocs += one.allocs;
-        sum.frees += one.frees;
-        sum.net_bytes += one.net_bytes;
-    }
-    hl_heap_record(h, &sum, 1, now_mono_ns, out);
+    struct hl_heap_slot sum;
+    for (int turn = 0; turn < SNAPSHOTS && !collect_in_round(&sum); turn++)
+        ;
+    hl_heap_record(hl_agent.page, &sum, 1, now_mono_ns, out);
 }

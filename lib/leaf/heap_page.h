@@ -41,7 +41,7 @@ struct hl_heap_slot {
     int64_t window_bytes;
     int64_t high_bytes, low_bytes;
     int32_t owner_tid; /* 0: free */
-    int32_t claiming;  /* its thread is changing the claim */
+    int32_t reserved;
 };
 _Static_assert(sizeof(struct hl_heap_slot) == HL_HEAP_SLOT_SIZE, "one cache line");
 
