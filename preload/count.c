@@ -42,8 +42,9 @@
  * of one instant.
  *
  * A round can be made by anybody at any time.  It is made when the first thread is
- * joined by a second one, and for each fresh slot before its thread counts in it: who
- * adds up without that slot cannot miss anything.
+ * joined by a second one, and when a fresh slot is taken that the last round did not
+ * cover, before its thread counts in it: who adds up without that slot cannot miss
+ * anything.
  * Loosening is put off twice as long after each round that it led to, up to a limit,
  * so that a program that works right at its peak pays for few of them.
  *
@@ -69,10 +70,11 @@
 enum { BATCH_SHIFT = 13 }; /* 8192 */
 enum { ROOM_SHIFT = 6 };   /* loosen when 1/64 of the peak is free */
 enum { PATIENCE_MIN = 64, PATIENCE_MAX = 1024 };
-enum { TRY_AGAIN = 256 };   /* operations in the shared slot between searches */
-enum { MAX_TURNS = 1000 };  /* of reading a slot that keeps moving */
-enum { SNAPSHOTS = 20 };    /* attempts at reading all of one instant */
-enum { SPINS = 100 };       /* looks at a round that others are making */
+enum { TRY_AGAIN = 256 };  /* operations in the shared slot between searches */
+enum { MAX_TURNS = 1000 }; /* of reading a slot that keeps moving */
+enum { SNAPSHOTS = 20 };   /* attempts at reading all of one instant */
+enum { SPINS = 100, YIELD_EACH = 25 }; /* looks at a round that others are making */
+enum { SPARE = 14 };
 #define FAR (INT64_MAX / 2) /* beyond any net, and safe to subtract */
 #define LAST (HL_HEAP_N_SLOTS - 1)
 
@@ -83,6 +85,7 @@ enum mode { ALONE = 0, TIGHTENING = 1, TIGHT = 2, LOOSE = 3 };
 enum { BYTES_SHIFT = 16, ROUND_ONE = 4, ROUNDS = 0xfffc, MODES = 3 };
 static struct {
     uint64_t word, n_attempts;
+    uint64_t stopped; /* the latest round that all threads know of */
     uint32_t patience, calm;
 } shared __attribute__((aligned(64)));
 #define DEEP ((int64_t)1 << 46) /* a total below -DEEP is lifted */
@@ -166,10 +169,24 @@ static void force(struct hl_heap_slot *s)
     STORE(s->low_bytes, FAR);
 }
 
-static void force_all(void)
+/* Slots that a round covers: those in use, and some that threads will take later
+ * without the need of a round of their own. */
+static size_t slots_of_round(void)
 {
-    for (size_t i = 0, n = hl_heap_slots_to_read(hl_agent.page); i < n && i < LAST; i++)
-        force(&hl_agent.slots[i]);
+    size_t n = hl_heap_slots_to_read(hl_agent.page), spare = n / 2 + SPARE;
+    return n >= LAST ? n : n + spare < LAST ? n + spare : LAST;
+}
+
+/* Set the limits of all so that the next operation comes here.  Were some not set? */
+static int force_all(void)
+{
+    int changed = 0;
+    for (size_t i = 0, n = slots_of_round(); i < n && i < LAST; i++) {
+        struct hl_heap_slot *s = &hl_agent.slots[i];
+        changed |= LOAD(s->high_bytes) != -FAR || LOAD(s->low_bytes) != FAR;
+        force(s);
+    }
+    return changed;
 }
 
 static void barrier(void)
@@ -224,13 +241,20 @@ static uint64_t begin_round(uint64_t w)
     return to;
 }
 
-/* From here on each thread finishes the operation it is in, and no more. */
+/* From here on each thread finishes the operation it is in, and no more.  Who was
+ * about to set its limits when the round began has done so by the first barrier, or
+ * will see that it began. */
 static void stop_all(void)
 {
     force_all();
     barrier();
-    force_all();
-    barrier();
+    if (force_all())
+        barrier();
+}
+
+static void tell_stopped(uint64_t ours)
+{
+    __atomic_store_n(&shared.stopped, ours, __ATOMIC_SEQ_CST);
 }
 
 /* The slot's claim of this round, made now if it is not there yet.  -1: the round is
@@ -256,7 +280,7 @@ static void add_up(uint64_t ours)
 {
     struct hl_heap_header *h = hl_agent.page;
     int64_t sum = h->inherited_bytes;
-    for (size_t i = 0, n = hl_heap_slots_to_read(h); i < n; i++)
+    for (size_t i = 0, n = slots_of_round(); i < n; i++)
         if (agree(&hl_agent.slots[i], ours, &sum) != 0)
             return;
     if (sum < -DEEP)
@@ -268,12 +292,18 @@ static void add_up(uint64_t ours)
 /* A round is under way: leave those who are at it a moment, then do it as well. */
 static void help(uint64_t ours)
 {
-    for (int i = 0; i < SPINS; i++) {
+    for (int i = 0; i < SPINS && LOAD(shared.stopped) != ours; i++) {
         if (load_word() != ours)
             return;
-        HL_PAUSE();
+        if (i % YIELD_EACH == YIELD_EACH - 1)
+            HL_SYS0(SYS_sched_yield);
+        else
+            HL_PAUSE();
     }
-    stop_all();
+    if (__atomic_load_n(&shared.stopped, __ATOMIC_SEQ_CST) != ours) {
+        stop_all();
+        tell_stopped(ours);
+    }
     add_up(ours);
 }
 
@@ -284,6 +314,7 @@ static void tighten(uint64_t w)
     if (!ours)
         return; /* somebody else has gone on from w; the caller looks again */
     stop_all();
+    tell_stopped(ours);
     add_up(ours);
 }
 
@@ -668,7 +699,7 @@ static int collect_in_round(struct hl_heap_slot *sum)
         collect(sum);
         return 0;
     }
-    stop_all();
+    stop_all(); /* not told: who waits for it would go on at once */
     collect(sum);
     int whole = load_word() == ours;
     add_up(ours);
