@@ -91,7 +91,7 @@ enum hl_mode {
 
 struct hl_agent {
     int mode;       /* enum hl_mode */
-    int no_barrier; /* membarrier is missing: see count.c */
+    int no_barrier; /* membarrier is missing: see peak.c */
     struct hl_heap_header *page;
     struct hl_heap_slot *slots;
     int page_is_static, page_is_file;
@@ -149,6 +149,9 @@ void hl_leave_slot(void);
 int64_t hl_live_now(void);
 /* The numbers of this instant, each slot read consistently. */
 void hl_snapshot(int64_t now_mono_ns, struct hl_record *out);
+
+/* ---- peak.c ---- */
+
 int64_t hl_mono_ns(void);
 
 /* ---- page.c ---- */

@@ -3,8 +3,8 @@ pkglib_LTLIBRARIES += libheapline-preload.la
 
 libheapline_preload_la_SOURCES = \
   preload/agent.h preload/count.c preload/count.h preload/interpose.c preload/leave.c \
-  preload/page.c preload/real.c preload/sandbox.c preload/send.c preload/start.c \
-  preload/sys.c preload/sys.h
+  preload/page.c preload/peak.c preload/peak.h preload/real.c preload/sandbox.c \
+  preload/send.c preload/start.c preload/sys.c preload/sys.h
 # Only lib/leaf can be included.  -fno-builtin: the compiler must not make a malloc of ours call itself, or take
 # it that allocation functions do nothing else.
 libheapline_preload_la_CPPFLAGS = -D_GNU_SOURCE -I$(top_srcdir)/lib/leaf

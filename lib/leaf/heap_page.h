@@ -32,12 +32,12 @@ enum {
  *   window: highest net since a region of this thread set it to net (and high to
  *     INT64_MIN, so that the next allocation looks); INT64_MAX: nobody asks.
  *   high, low: with one thread high is the window; from the second thread on the
- *     range in which the thread need not tell the others (preload/count.c).
+ *     range in which the thread need not tell the others (preload/peak.c).
  */
 struct hl_heap_slot {
     uint64_t allocs, frees;
     int64_t net_bytes; /* allocated minus released by this slot's threads */
-    uint64_t claim;    /* what the others reckon with (preload/count.c) */
+    uint64_t claim;    /* what the others reckon with (preload/peak.c) */
     int64_t window_bytes;
     int64_t high_bytes, low_bytes;
     int32_t owner_tid; /* 0: free */
