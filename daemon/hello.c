@@ -13,6 +13,7 @@
 #include "process.h"
 #include "quota.h"
 #include "row_buffer.h"
+#include "wire_link.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -135,7 +136,10 @@ static struct hl_process *new_process(struct hl_peer *p, const struct hl_hello *
         return NULL;
     }
     j = j ? j : hl_job_get(d, p->user, h->key);
-    struct hl_process *proc = j ? hl_process_start(j, h, body, n, &e) : NULL;
+    struct hl_hello known = *h;
+    if (!known.start_ticks && p->pid > 0) /* it has no /proc, we may */
+        known.start_ticks = hl_start_ticks(p->pid);
+    struct hl_process *proc = j ? hl_process_start(j, &known, body, n, &e) : NULL;
     if (!proc) {
         hl_log(&d->log, HL_LOG_ERR, "spools not made", NULL, "cannot begin a spool: %s",
                j ? e.text : "no memory left");

@@ -17,6 +17,9 @@
 
 #define HL_RARE(x) __builtin_expect(!!(x), 0)
 #define HL_KEEP_OUT __attribute__((noinline))
+/* What every process uses lies together, in a page that is the process's own anyway:
+ * each page more makes loading longer. */
+#define HL_USED __attribute__((section(".data")))
 #define HL_ORDER() __asm__ volatile("" ::: "memory")
 #if defined __x86_64__
 #define HL_PAUSE() __asm__ volatile("pause")
@@ -108,9 +111,9 @@ struct hl_agent {
     int said_hello; /* the collector has hello and page of this image */
     int unshared;   /* ... hello without a page: send the record at the end */
     int64_t interval_ns;
-    char sockets[1024];      /* HEAPLINE_SOCKET */
-    char fallback[PATH_MAX]; /* HEAPLINE_FALLBACK_DIR, "" none */
-    char output[PATH_MAX];   /* HEAPLINE_OUTPUT, absolute, "" none */
+    const char *sockets;  /* HEAPLINE_SOCKET */
+    const char *fallback; /* HEAPLINE_FALLBACK_DIR, "" none */
+    const char *output;   /* HEAPLINE_OUTPUT, absolute, "" none */
 };
 extern struct hl_agent hl_agent;
 

@@ -23,7 +23,7 @@ __thread struct hl_thread hl_mine
 /* ---- slots ---- */
 
 /* Where to look first; short threads follow each other in one slot. */
-static uint32_t last_left;
+HL_USED static uint32_t last_left;
 
 void hl_first_slot(void)
 {

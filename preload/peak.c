@@ -81,7 +81,7 @@ static struct {
     uint64_t word, n_attempts;
     uint64_t stopped; /* the latest round that all threads know of */
     uint32_t patience, calm;
-} shared __attribute__((aligned(64)));
+} shared __attribute__((aligned(64))) HL_USED;
 #define DEEP ((int64_t)1 << 46) /* a total below -DEEP is lifted */
 
 static int64_t clock_ns(clockid_t id)

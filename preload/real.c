@@ -16,9 +16,9 @@
 #include <sys/mman.h>
 
 union hl_wiped hl_wiped __attribute__((aligned(HL_WIPE_BYTES)));
-struct hl_other hl_other;
-static struct hl_calls kept; /* what a forked child gets back */
-static unsigned bypass;
+HL_USED struct hl_other hl_other;
+HL_USED static struct hl_calls kept; /* what a forked child gets back */
+HL_USED static unsigned bypass;
 extern void *malloc(size_t);
 
 /* ---- the arena ---- */
@@ -130,11 +130,17 @@ static int wants(const struct link_map *map, const char *name)
     return 0;
 }
 
+/* Where an address belongs. */
 static const struct link_map *object_of(const void *f)
 {
+#if __GLIBC_PREREQ(2, 35) /* dladdr looks through all symbols of the object */
+    struct dl_find_object found;
+    return f && _dl_find_object((void *)f, &found) == 0 ? found.dlfo_link_map : NULL;
+#else
     Dl_info info;
     void *map = NULL;
     return f && dladdr1(f, &info, &map, RTLD_DL_LINKMAP) ? map : NULL;
+#endif
 }
 
 /* A function of the C library itself.  dlsym: another preloaded library may interpose
@@ -190,21 +196,19 @@ static void find(look_up_fn *look, const struct wanted *w, size_t n, void *table
 }
 
 /* An allocator that brings its own operator new, which has no need of its malloc by
- * name: what C++ code allocates goes past us. */
-static int new_goes_past(look_up_fn *look)
+ * name: what C++ code allocates goes past us.  Asked for like this, as a name that is
+ * nowhere costs dlsym an error message. */
+static int new_goes_past(void)
 {
     static const char new[] = "_Znwm";
-    const struct link_map *own = object_of(look(RTLD_DEFAULT, new));
-    if (!own) {
-        dlerror();
+    const struct link_map *first = object_of(&hl_wiped), *own;
+    while (first && first->l_prev)
+        first = first->l_prev;
+    for (own = first; own && !find_in(own, new); own = own->l_next)
+        ;
+    if (!own || !find_in(own, "malloc"))
         return 0;
-    }
-    if (!find_in(own, "malloc") || own == object_of((const void *)&hl_wiped))
-        return 0;
-    const struct link_map *m = own;
-    while (m->l_prev)
-        m = m->l_prev;
-    for (; m; m = m->l_next)
+    for (const struct link_map *m = first; m; m = m->l_next)
         if (m != own && !find_in(m, new) && wants(m, new))
             return 1;
     return 0;
@@ -221,7 +225,7 @@ static void find_all(void)
     bypass = object_of(look(RTLD_DEFAULT, "malloc")) != object_of(&hl_wiped)
                  ? HL_HEAP_BYPASSED
                  : 0;
-    bypass |= new_goes_past(look) ? HL_HEAP_NEW_BYPASSED : 0;
+    bypass |= new_goes_past() ? HL_HEAP_NEW_BYPASSED : 0;
     hl_next = kept;
     long e = HL_SYS3(SYS_madvise, &hl_wiped, sizeof hl_wiped, MADV_WIPEONFORK);
     if (e < 0)
@@ -247,7 +251,7 @@ int hl_wake(void)
 {
     /* dlsym is declared a leaf, so without volatile the compiler may take it
      * that nobody comes back here meanwhile, and drop the guard. */
-    static volatile int busy;
+    HL_USED static volatile int busy;
     int e = errno;
     if (hl_is_wiped()) {
         hl_child();

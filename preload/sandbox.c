@@ -22,6 +22,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #define OPEN __attribute__((visibility("default")))
 
@@ -186,6 +187,48 @@ static struct filter *keep(const void *from)
     return f;
 }
 
+/* ---- programs that are started from the sandbox ---- */
+
+/* Would the agent's start be punished in a program that inherits the filters? */
+static int start_is_punished(void)
+{
+    static const int calls[] = {
+        SYS_madvise, SYS_getpid,       SYS_openat,     SYS_read,           SYS_close,
+        SYS_uname,   SYS_getrandom,    SYS_geteuid,    SYS_getsid,         SYS_membarrier,
+        SYS_connect, SYS_memfd_create, SYS_ftruncate,  SYS_fcntl,          SYS_mmap,
+        SYS_sendmsg, SYS_fstat,        SYS_prlimit64,  SYS_rt_sigprocmask, SYS_ppoll,
+        SYS_write,   SYS_munmap,       SYS_getsockopt, SYS_rt_sigpending};
+    const long none[6] = {0}, local[6] = {AF_UNIX, SOCK_STREAM};
+    if (!hl_sandbox_allows(SYS_socket, local))
+        return 1;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (!hl_sandbox_allows(calls[i], none))
+            return 1;
+    return 0;
+}
+
+/* There it will not know the filters, so it is told to stay out.  What getenv finds
+ * first counts.  Returns the environment as it was; NULL: not changed. */
+static char **tell_children(void)
+{
+    static char word[] = "HEAPLINE_DISABLE=heap";
+    char **old = environ;
+    size_t n = 0;
+    if (!old || !start_is_punished() || (*old && strcmp(*old, word) == 0))
+        return NULL;
+    while (old[n])
+        n++;
+    long at = hl_sys_unasked(SYS_mmap, 0, (long)((n + 2) * sizeof *old),
+                             PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at < 0 && at > -4096)
+        return NULL;
+    char **to = (char **)at;
+    to[0] = word;
+    memcpy(to + 1, old, (n + 1) * sizeof *old);
+    environ = to;
+    return old;
+}
+
 /* ---- entry points ---- */
 
 struct request {
@@ -231,9 +274,12 @@ static long install(const struct request *q)
     if (own)
         look_at_stderr();
     struct filter *kept = own && to_filter ? keep((const void *)q->arg[2]) : NULL;
+    char **old_environ = kept ? tell_children() : NULL;
     long r = pass_on(q);
-    if (kept && r < 0)
+    if (kept && r < 0) {
         kept->is_active = 0;
+        environ = old_environ ? old_environ : environ;
+    }
     if (own && to_strict && r >= 0)
         strict = hl_sandboxed = 1;
     return r;

@@ -19,7 +19,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-struct hl_agent hl_agent = {.sock = -1};
+HL_USED struct hl_agent hl_agent = {
+    .sock = -1, .sockets = "", .fallback = "", .output = ""};
 
 static const char *env(const char *name)
 {
@@ -62,13 +63,23 @@ static int write_held(int fd, const char *p, size_t n)
     return done == (long)n ? 0 : done < 0 ? (int)done : -ENOSPC;
 }
 
+static int is_plain(int fd)
+{
+    struct stat st;
+    int e = hl_fstat(fd, &st);
+    if (e == -EPERM && hl_sandboxed)
+        return fd != STDERR_FILENO || hl_stderr_is_plain;
+    return e == 0 && (S_ISREG(st.st_mode) || S_ISCHR(st.st_mode));
+}
+
 /* Write without harm to the program: a pipe nobody reads, a full one, or a file at
- * its size limit gives up and raises no signal.  In a sandbox that does not let us ask
- * only what is a plain file is written.  0 or a negative error number. */
+ * its size limit gives up and raises no signal.  Where the kernel does not answer (a
+ * sandbox, RLIMIT_NOFILE 0) only plain files are written.  0 or a negative error
+ * number. */
 static int write_quietly(int fd, const char *p, size_t n)
 {
     int ready = hl_is_ready(fd, POLLOUT);
-    if (ready == -EPERM && hl_sandboxed && (fd != STDERR_FILENO || hl_stderr_is_plain))
+    if ((ready == -EPERM || ready == -EINVAL) && is_plain(fd))
         ready = 1;
     return ready == 1 ? write_held(fd, p, n) : ready < 0 ? ready : -EAGAIN;
 }
@@ -119,15 +130,16 @@ static size_t read_proc(const char *name, char *out, size_t cap)
     return (size_t)n;
 }
 
-static char scratch[4096]; /* at start, in a new child and at the end: one thread */
+static char scratch[4096]; /* at the end: one thread */
 
 /* Field 22 of stat; the name, field 2, may hold anything up to its last ')'. */
 static uint64_t start_ticks(void)
 {
+    char line[1024];
     uint64_t v = 0;
-    if (!read_proc("/proc/self/stat", scratch, sizeof scratch))
+    if (!read_proc("/proc/self/stat", line, sizeof line))
         return 0;
-    const char *s = strrchr(scratch, ')');
+    const char *s = strrchr(line, ')');
     for (int field = 2; s && field < 22; field++)
         s = strchr(s + 1, ' ');
     for (s = s ? s + 1 : ""; *s >= '0' && *s <= '9'; s++)
@@ -164,7 +176,8 @@ static uint64_t draw_image(void)
 static void identify_process(struct hl_heap_header *h)
 {
     h->pid = hl_agent.pid;
-    h->start_ticks = start_ticks();
+    /* Nobody asks for it but the collector and the gather. */
+    h->start_ticks = *hl_agent.sockets || *hl_agent.fallback ? start_ticks() : 0;
     h->image = draw_image();
     h->uid = (uint32_t)HL_SYS0(SYS_geteuid);
     h->state = HL_HEAP_RUNNING;
@@ -238,26 +251,41 @@ static int is_unwanted(void)
 
 /* ---- loading ---- */
 
-/* A relative name means the folder the program was started in. */
-static void take_output(const char *s)
+/* The values that are needed later, one behind the other. */
+static char values[2 * PATH_MAX + 2048];
+
+/* Keep folder (NULL: none) and text as one value.  "" and a word when it is longer
+ * than max. */
+static const char *keep_value(const char *name, const char *folder, const char *text,
+                              size_t max)
 {
-    size_t n = 0;
-    char *out = hl_agent.output;
-    if (!s || !*s)
-        return;
-    if (*s != '/' && HL_SYS2(SYS_getcwd, out, sizeof hl_agent.output - 1) > 0 &&
-        *out == '/') {
-        n = strlen(out);
+    HL_USED static size_t used;
+    char *out = values + used;
+    size_t n = folder ? strlen(folder) : 0, len = hl_text_length(text, max + 1);
+    if (n + len >= max || n + len + 2 > sizeof values - used) {
+        hl_say("too long, and taken to be empty:", name, 0);
+        return "";
+    }
+    if (n) {
+        memcpy(out, folder, n);
         if (out[n - 1] != '/')
             out[n++] = '/';
     }
-    size_t len = strlen(s);
-    if (len < sizeof hl_agent.output - n)
-        memcpy(out + n, s, len + 1);
-    else
-        hl_say("HEAPLINE_OUTPUT is too long", NULL, 0);
-    if (len >= sizeof hl_agent.output - n)
-        out[0] = 0;
+    memcpy(out + n, text, len);
+    out[n + len] = 0;
+    used += n + len + 1;
+    return out;
+}
+
+/* A relative name means the folder the program was started in. */
+static const char *output_value(const char *s)
+{
+    char folder[PATH_MAX];
+    if (!s || !*s)
+        return "";
+    int relative =
+        *s != '/' && HL_SYS2(SYS_getcwd, folder, sizeof folder) > 0 && *folder == '/';
+    return keep_value("HEAPLINE_OUTPUT", relative ? folder : NULL, s, PATH_MAX - 1);
 }
 
 static void take_environment(void)
@@ -266,16 +294,15 @@ static void take_environment(void)
     const char *s = env("HEAPLINE_VERBOSE");
     a->verbose = s && strcmp(s, "1") == 0;
     s = env("HEAPLINE_SOCKET");
-    if (copy_text(a->sockets, s ? s : "/run/heapline/collector.sock",
-                  sizeof a->sockets) == sizeof a->sockets - 1)
-        hl_say("HEAPLINE_SOCKET is too long and was cut", NULL, 0);
+    a->sockets =
+        s ? keep_value("HEAPLINE_SOCKET", NULL, s, 1024) : "/run/heapline/collector.sock";
     s = env("HEAPLINE_FALLBACK_DIR");
     if (s && *s == '/')
-        copy_text(a->fallback, s, sizeof a->fallback);
+        a->fallback = keep_value("HEAPLINE_FALLBACK_DIR", NULL, s, PATH_MAX - 1);
     s = env("HEAPLINE_INTERVAL");
     if (s && hl_parse_seconds(s, 0, INT64_MAX, &a->interval_ns) != 0)
         hl_say("HEAPLINE_INTERVAL is not a number of seconds:", s, 0);
-    take_output(env("HEAPLINE_OUTPUT"));
+    a->output = output_value(env("HEAPLINE_OUTPUT"));
 }
 
 static void at_exit(int status, void *unused)

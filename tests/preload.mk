@@ -16,7 +16,7 @@ preload_tests = \
 TESTS += $(preload_tests)
 EXTRA_DIST += $(preload_tests) tests/conformance/preload
 
-EXTRA_DIST += tests/bench/preload.sh tests/bench/preload_null.c \
+EXTRA_DIST += tests/bench/preload.sh tests/bench/preload_load.c tests/bench/preload_null.c \
   tests/bench/preload_work.c
 bench-preload: libheapline-preload.la
 	CC='$(CC)' $(SHELL) $(top_srcdir)/tests/bench/preload.sh $(top_builddir)

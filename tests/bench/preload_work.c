@@ -4,13 +4,14 @@
  *
  *   preload_work PATTERN CALLS [THREADS]
  *
- *   pair     a small block, released at once
- *   mixed    4096 blocks of mixed size, one replaced at a time
- *   resize   a buffer grown by realloc in many steps
+ *   small    a small block, released at once
+ *   live     4096 blocks of mixed size, one replaced at a time
+ *   realloc  a buffer grown by realloc in many steps
  *   grow     blocks that are all kept: each is a new peak
  *   big      blocks of 64 KiB to 8 MiB, 16 at a time
- *   own      each thread keeps 256 blocks of its own as in "mixed"
- *   handed   threads in pairs: one makes 512 blocks, the other releases them
+ *   local    each thread keeps 256 blocks of its own as in "live"
+ *   cross    threads in pairs: one makes 512 blocks, the other releases them; one
+ *            thread does both
  *
  * Prints nanoseconds for each call (of one thread).
  */
@@ -42,7 +43,7 @@ static void write_to(void *p)
     *(volatile char *)p = 1;
 }
 
-static void pair(long calls)
+static void small(long calls)
 {
     uint64_t s = 1;
     for (long i = 0; i < calls; i += 2) {
@@ -52,7 +53,7 @@ static void pair(long calls)
     }
 }
 
-static void mixed(long calls, size_t n, uint64_t s, size_t (*size)(uint64_t *))
+static void replace(long calls, size_t n, uint64_t s, size_t (*size)(uint64_t *))
 {
     void **b = calloc(n, sizeof *b);
     for (long i = 0; i < calls; i += 2) {
@@ -77,7 +78,7 @@ static size_t big_size(uint64_t *s)
     return (size_t)65536 << roll(s) % 8;
 }
 
-static void resize(long calls)
+static void grow_buffers(long calls)
 {
     for (long i = 0; i < calls;) {
         char *p = malloc(64);
@@ -131,8 +132,21 @@ static void *work(void *arg)
     if (t->handed)
         hand_over(t);
     else
-        mixed(t->calls, 256, (uint64_t)t->index + 11, usual_size);
+        replace(t->calls, 256, (uint64_t)t->index + 11, usual_size);
     return NULL;
+}
+
+/* Both sides of a hand-over. */
+static void both(long calls)
+{
+    static void *block[BATCH];
+    uint64_t s = 5;
+    for (long i = 0; i < calls; i += BATCH) {
+        for (int k = 0; k < BATCH; k++)
+            block[k] = malloc(usual_size(&s));
+        for (int k = 0; k < BATCH; k++)
+            free(block[k]);
+    }
 }
 
 static int64_t threads(int handed, long calls, int n)
@@ -162,19 +176,21 @@ static int64_t threads(int handed, long calls, int n)
 static int64_t run(const char *pattern, long calls, int n)
 {
     int64_t from = now_ns();
-    if (strcmp(pattern, "pair") == 0)
-        pair(calls);
-    else if (strcmp(pattern, "mixed") == 0)
-        mixed(calls, 4096, 7, usual_size);
-    else if (strcmp(pattern, "resize") == 0)
-        resize(calls);
+    if (strcmp(pattern, "small") == 0)
+        small(calls);
+    else if (strcmp(pattern, "live") == 0)
+        replace(calls, 4096, 7, usual_size);
+    else if (strcmp(pattern, "realloc") == 0)
+        grow_buffers(calls);
     else if (strcmp(pattern, "grow") == 0)
         grow(calls);
     else if (strcmp(pattern, "big") == 0)
-        mixed(calls, 16, 9, big_size);
-    else if (strcmp(pattern, "own") == 0)
+        replace(calls, 16, 9, big_size);
+    else if (strcmp(pattern, "local") == 0)
         return threads(0, calls, n);
-    else if (strcmp(pattern, "handed") == 0)
+    else if (strcmp(pattern, "cross") == 0 && n == 1)
+        both(calls);
+    else if (strcmp(pattern, "cross") == 0)
         return threads(1, calls, n / 2 * 2);
     else
         exit(2);
