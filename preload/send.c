@@ -74,11 +74,12 @@ static int connect_any(void)
  * would without us.  Not too far: the kernel's table grows with it. */
 static int move_up(int fd)
 {
-    rlim_t top = hl_limit(RLIMIT_NOFILE);
-    if (top > USUAL_FDS)
-        top = USUAL_FDS;
-    int from = top > 4 * HIGH_FDS ? (int)top - HIGH_FDS : (int)top / 2;
-    int up = hl_fcntl(fd, F_DUPFD_CLOEXEC, from);
+    int up = hl_fcntl(fd, F_DUPFD_CLOEXEC, USUAL_FDS - HIGH_FDS);
+    if (up == -EINVAL) { /* beyond the limit */
+        int top = (int)hl_limit(RLIMIT_NOFILE);
+        int from = top > 4 * HIGH_FDS ? top - HIGH_FDS : top / 2;
+        up = hl_fcntl(fd, F_DUPFD_CLOEXEC, from);
+    }
     hl_close(fd);
     return up;
 }

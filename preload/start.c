@@ -179,7 +179,6 @@ static void identify_process(struct hl_heap_header *h)
     /* Nobody asks for it but the collector and the gather. */
     h->start_ticks = *hl_agent.sockets || *hl_agent.fallback ? start_ticks() : 0;
     h->image = draw_image();
-    h->uid = (uint32_t)HL_SYS0(SYS_geteuid);
     h->state = HL_HEAP_RUNNING;
     h->end_status = 0;
     h->end_mono_ns = 0;
@@ -201,7 +200,8 @@ static void identify_run(struct hl_heap_header *h)
     copy_text(h->host, HL_SYS1(SYS_uname, &u) == 0 ? u.nodename : "unknown",
               sizeof h->host);
     copy_text(h->job, hl_ident_job(env), sizeof h->job);
-    hl_ident_key(env, HL_SYS1(SYS_getsid, 0), h->key);
+    const char *key = env("HEAPLINE_JOB");
+    hl_ident_key(env, key && *key ? 0 : HL_SYS1(SYS_getsid, 0), h->key);
 }
 
 /* Processes that start the user's program on this or other nodes, and our own. */
@@ -378,6 +378,7 @@ void hl_start(void)
     }
     int e = errno;
     take_environment();
+    h->uid = (uint32_t)getauxval(AT_EUID);
     identify_process(h);
     identify_run(h);
     note_bypass(h);
@@ -408,6 +409,7 @@ static void child_page(int64_t inherited)
     memset(hl_static_page.room + HL_HEAP_PAGE_HEADER, 0,
            hl_heap_slots_to_read(h) * HL_HEAP_SLOT_SIZE);
     a->pid = hl_getpid();
+    h->uid = (uint32_t)HL_SYS0(SYS_geteuid);
     identify_process(h);
     h->inherited_bytes = inherited;
     h->peak_bytes = inherited > 0 ? inherited : 0;
