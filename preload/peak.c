@@ -65,10 +65,10 @@
 #include <linux/membarrier.h>
 
 enum { BATCH_SHIFT = 13 }; /* 8192 */
-enum { ROOM_SHIFT = 6 };   /* loosen when 1/64 of the peak is free */
+enum { ROOM_SHIFT = 8 };   /* loosen when 1/256 of the peak is free */
 enum { PATIENCE_MIN = 64, PATIENCE_MAX = 1024 };
-enum { SPINS = 100, YIELD_EACH = 25 }; /* looks at a round that others are making */
-enum { SPARE = 14 };                   /* slots beyond those in use in a round */
+enum { SPINS = 100 }; /* looks at a round that others are making */
+enum { SPARE = 14 };  /* slots beyond those in use in a round */
 #define LAST (HL_HEAP_N_SLOTS - 1)
 #define FAR HL_FAR
 
@@ -282,10 +282,7 @@ static void help(uint64_t ours)
     for (int i = 0; i < SPINS && LOAD(shared.stopped) != ours; i++) {
         if (load_word() != ours)
             return;
-        if (i % YIELD_EACH == YIELD_EACH - 1)
-            HL_SYS0(SYS_sched_yield);
-        else
-            HL_PAUSE();
+        HL_PAUSE(); /* to give the processor up would bring other threads in */
     }
     if (__atomic_load_n(&shared.stopped, __ATOMIC_SEQ_CST) != ours) {
         stop_all();
@@ -455,6 +452,7 @@ static int raise_alone(struct hl_heap_header *h, struct hl_heap_slot *s)
 
 void hl_peak_reckon(struct hl_heap_slot *s)
 {
+    __builtin_prefetch(&shared.word, 1); /* it will be written */
     if (s->net_bytes > s->window_bytes)
         s->window_bytes = s->net_bytes;
     if (!raise_alone(hl_agent.page, s))

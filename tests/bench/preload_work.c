@@ -166,8 +166,8 @@ static int64_t threads(int handed, long calls, int n)
         if (pthread_create(&t[i].id, NULL, work, &t[i]) != 0)
             exit(1);
     }
+    int64_t from = now_ns(); /* afterwards others may run first */
     pthread_barrier_wait(&start);
-    int64_t from = now_ns();
     for (int i = 0; i < n; i++)
         pthread_join(t[i].id, NULL);
     return now_ns() - from;
