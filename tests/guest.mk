@@ -11,7 +11,8 @@ tests_support_preload_guest_own_CFLAGS = $(AM_CFLAGS) -fno-builtin
 tests_support_preload_guest_own_LDFLAGS = -rdynamic
 
 guest_tests = tests/system/preload-allocators.test tests/system/preload-cages.test \
-  tests/system/preload-ends.test tests/system/preload-guest.test \
+  tests/system/preload-ends.test tests/system/preload-filters.test \
+  tests/system/preload-guest.test \
   tests/system/preload-names.test tests/system/preload-outside.test \
   tests/system/preload-streams.test
 TESTS += $(guest_tests)

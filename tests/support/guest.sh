@@ -76,7 +76,7 @@ difference() { # FOLDER: from "bare"
 # situation NAME MODE ARGUMENT...; variables of the call:
 #   wrap=(COMMAND...)  what starts the program
 #   place=file         where the record goes: file, stderr, gone (no process leaves one),
-#                      any (file or stderr)
+#                      any (file or stderr), maybe (nowhere, if it must be)
 #   records=, rows=    how many there are; the default is what the processes noted
 #   norun=WHY          no third run
 #   blind=1            the row is that of another image
@@ -107,7 +107,7 @@ situation() {
     fi
     with_run run "${wrap[@]}" "$guest" "$mode" $amount "$@"
     is "$(difference run)" "" "$name: the same under heapline-run"
-    if [ "${place:-file}" = gone ] && [ -z "$blind" ]; then
+    if [[ ${place:-file} =~ ^(gone|maybe)$ && -z "$blind" ]]; then
         with_run zero "${wrap[@]}" "$guest" "$mode" 0 "$@"
         numbers zero
         base=$beyond
@@ -124,6 +124,10 @@ alone() {
     numbers zero
     base=$beyond
     numbers agent
+    if [ "$place" = maybe ] && [ "$beyond" = "no record" ]; then
+        is "$n_records" 0 "$name: not even a part of a record"
+        return
+    fi
     is "$beyond" "$base" "$name: counts"
     [ "$base" != "no record" ] || is "$base" "a record" "$name: there is a record"
     is "$wrong" "" "$name: counts of the children"

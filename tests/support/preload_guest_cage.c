@@ -114,6 +114,7 @@ static int install(const char *by, const int *list, unsigned listed, unsigned re
 {
     struct sock_filter f[ALL_RULES];
     struct sock_fprog p = {build_filter(f, list, listed, rest), f};
+    guest_churn(1); /* the first allocation needs more than others */
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return -1;
     if (strcmp(by, "library") == 0)
@@ -267,6 +268,7 @@ static int cage_files(int n, char **args)
 
 static int cage_memory(int n, char **args)
 {
+    guest_churn(1); /* makes the heap */
     lower(strcmp(args[0], "as") == 0 ? RLIMIT_AS : RLIMIT_DATA,
           (rlim_t)(present_size() + atoi(args[1])));
     guest_more(n);
