@@ -389,9 +389,9 @@ void hl_process_describe(struct hl_process *p, struct hl_proc *out)
         out->hello.wire_min = out->hello.wire_max = HL_WIRE_VERSION;
         out->hello.role = HL_ROLE_HEAP;
         out->hello.pid = p->pid;
-        out->hello.start_ticks = p->start_ticks;
         out->hello.image = p->image;
     }
+    out->hello.start_ticks = p->start_ticks;
     out->hello.key = (struct hl_str){p->job->key, strlen(p->job->key)};
     out->id = p->id;
     out->flags = p->flags;

@@ -217,7 +217,7 @@ void hl_send_start(void *reuse)
 /* Has the other side gone?  What it sent, which is never read here, says nothing. */
 static int is_gone(int fd)
 {
-    return hl_is_ready(fd, 0) != 0;
+    return hl_is_ready(fd, 0) == 1;
 }
 
 static size_t encode_record(uint8_t *out, size_t cap, const struct hl_end *end)

@@ -73,13 +73,14 @@ static int is_plain(int fd)
 }
 
 /* Write without harm to the program: a pipe nobody reads, a full one, or a file at
- * its size limit gives up and raises no signal.  Where the kernel does not answer (a
- * sandbox, RLIMIT_NOFILE 0) only plain files are written.  0 or a negative error
- * number. */
+ * its size limit gives up and raises no signal.  In a sandbox that does not let us ask
+ * only plain files are written.  0 or a negative error number. */
 static int write_quietly(int fd, const char *p, size_t n)
 {
     int ready = hl_is_ready(fd, POLLOUT);
-    if ((ready == -EPERM || ready == -EINVAL) && is_plain(fd))
+    if (ready == -EINVAL && fd < 64)
+        ready = hl_is_writable(fd);
+    if (ready == -EPERM && is_plain(fd))
         ready = 1;
     return ready == 1 ? write_held(fd, p, n) : ready < 0 ? ready : -EAGAIN;
 }

@@ -106,6 +106,15 @@ static inline int hl_is_ready(int fd, short events)
     return (int)HL_SYS5(SYS_ppoll, &p, 1, &now, 0, 0);
 }
 
+/* The same for writing to fd 0 to 63, where RLIMIT_NOFILE 0 forbids ppoll. */
+static inline int hl_is_writable(int fd)
+{
+    unsigned long set[1] = {0};
+    struct timespec now = {0, 0};
+    set[0] = 1ul << fd;
+    return (int)hl_sys(SYS_pselect6, fd + 1, 0, (long)set, 0, (long)&now, 0);
+}
+
 /* Sets of signals are the kernel's here: bit n - 1 is signal n. */
 static inline uint64_t hl_signal_bit(int signal)
 {
