@@ -71,7 +71,9 @@ struct hl_heap_header {
      * peak (plain stores); from the second thread on all raise shared_peak (compare
      * and swap).  So neither can overwrite the other, and the peak is the larger. */
     _Alignas(64) int64_t peak_bytes;
-    int64_t peak_time_ns;    /* since load_mono_ns, coarse clock */
+    /* Since load_mono_ns: the time of the kernel's last tick before the peak was
+     * reached, which lies in the process's memory, so that no clock is read. */
+    int64_t peak_time_ns;
     int64_t inherited_bytes; /* live when a fork's child began; else 0 */
     uint32_t n_slots_used;   /* slots at or above were never taken */
     uint32_t n_threads_seen; /* 1: the first thread is the only one that counted */
