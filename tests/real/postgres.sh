@@ -26,10 +26,10 @@ trap 'kill -INT $server 2>/dev/null' EXIT
 for ((i = 0; i < 200; i++)); do "$bin/pg_isready" -q && break; sleep 0.05; done
 "$UNDER" "$bin/pgbench" -i -q -s 1 >>log 2>&1
 echo "pgbench -i: $?"
-"$UNDER" "$bin/pgbench" -n -c 8 -j 2 -t 20 2>&1 | grep -E 'processed|failed'
+"$UNDER" "$bin/pgbench" -n -c 8 -j 2 -t 10 2>&1 | grep -E 'processed|failed'
 "$UNDER" "$bin/psql" -XAtq <<'EOS' 2>&1
 SELECT count(*), sum(abalance) = (SELECT sum(delta) FROM pgbench_history) FROM pgbench_accounts;
-SELECT count(*), sum(hashtext(md5(g::text))) FROM generate_series(1, 60000) g;
+SELECT count(*), sum(hashtext(md5(g::text))) FROM generate_series(1, 20000) g;
 SELECT 1 / 0;
 EOS
 kill -INT $server

@@ -10,7 +10,7 @@ server=$!
 trap 'kill $server 2>/dev/null' EXIT
 r() { redis-cli -s s "$@"; }
 for ((i = 0; i < 200; i++)); do [ -S s ] && [ "$(r ping 2>&1)" = PONG ] && break; sleep 0.02; done
-redis-benchmark -s s -q -n 5000 -c 10 -r 1000 -d 100 -t set,get,lpush,hset --csv | cut -d, -f1
+redis-benchmark -s s -q -n 2000 -c 10 -r 1000 -d 100 -t set,get,lpush,hset --csv | cut -d, -f1
 r eval 'for i = 1, 20000 do redis.call("set", "n" .. i, string.rep("v", i % 97)) end return redis.call("strlen", "n500")' 0
 r bgsave
 for ((i = 0; i < 200; i++)); do r info persistence | grep -q bgsave_in_progress:0 && break; sleep 0.02; done
