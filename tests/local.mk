@@ -16,3 +16,4 @@ include tests/daemon.mk
 include tests/io.mk
 include tests/system.mk
 include tests/full.mk
+include tests/real.mk
