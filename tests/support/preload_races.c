@@ -416,10 +416,14 @@ static void far(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} attacks[] = {{"first-step", first_step}, {"held-tight", held_tight},
-               {"held-loose", held_loose}, {"torn-up", torn_up},
-               {"torn-down", torn_down},   {"wrap", wrap},
-               {"far", far},               {"deep-end", deep_end}};
+} attacks[] = {{"first-step", first_step},
+               {"held-tight", held_tight},
+               {"held-loose", held_loose},
+               {"torn-up", torn_up},
+               {"torn-down", torn_down},
+               {"wrap", wrap},
+               {"far", far},
+               {"deep-end", deep_end}};
 
 int main(int argc, char **argv)
 {

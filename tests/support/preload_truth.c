@@ -336,8 +336,9 @@ static void yoyo(void)
         case 2: on(k % n_threads, pulse, room > 50 ? room - 40 : 1, 3); break;
         case 3: on(k % n_threads, hold_back, 1, 0); break;
         case 4: on(k % n_threads, hold_back, -1, 0); break;
-        default: on(k % n_threads, k % 2 || room > all.peak / 2 ? grow : shrink,
-                    1000 + k % 5000, 1 + k % 4);
+        default:
+            on(k % n_threads, k % 2 || room > all.peak / 2 ? grow : shrink,
+               1000 + k % 5000, 1 + k % 4);
         }
     }
 }
