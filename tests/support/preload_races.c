@@ -11,6 +11,8 @@
  *   preload_races wrap ROUNDS         more bytes than 48 bits hold are released that
  *                                     the agent has not seen allocated
  *   preload_races far ROUNDS          so many are handed from one thread to another
+ *   preload_races short COUNT         so many threads, one after another; prints the
+ *                                     slots in use and the resident bytes at the end
  *   preload_races deep-end ROUNDS     exit while blocks go from thread to thread
  *
  * A thread is held by a signal whose handler only waits.  Exit status 0: all as
@@ -18,6 +20,9 @@
  */
 #include "preload_truth.h"
 
+#include "../../lib/leaf/heap_page.h"
+
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -413,6 +418,43 @@ static void far(void)
     stop = 1;
 }
 
+/* ---- short threads ---- */
+
+static void *brief(void *arg)
+{
+    void *volatile p = malloc(50), *volatile q = malloc(70);
+    free(p);
+    free(q);
+    return arg;
+}
+
+static void print_use(void)
+{
+    char text[200] = "";
+    const struct hl_heap_header *(*page)(void) =
+        (const struct hl_heap_header *(*)(void))dlsym(RTLD_DEFAULT, "heapline_agent_v1");
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (!page || !page() || fd < 0 || read(fd, text, sizeof text - 1) <= 0)
+        _exit(77);
+    close(fd);
+    say("use %u %ld\n", page()->n_slots_used,
+        atol(strchr(text, ' ') + 1) * sysconf(_SC_PAGESIZE));
+}
+
+static void short_threads(void)
+{
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 65536);
+    for (long i = 0; i < rounds; i++) {
+        pthread_t id;
+        if (pthread_create(&id, &small, brief, NULL) != 0)
+            _exit(77);
+        pthread_join(id, NULL);
+    }
+    print_use();
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -423,7 +465,8 @@ static const struct {
                {"torn-down", torn_down},
                {"wrap", wrap},
                {"far", far},
-               {"deep-end", deep_end}};
+               {"deep-end", deep_end},
+               {"short", short_threads}};
 
 int main(int argc, char **argv)
 {
