@@ -11,6 +11,7 @@ unit_cflags = $(AM_CFLAGS) $(CHECK_CFLAGS)
 include tests/leaf.mk
 include tests/preload.mk
 include tests/guest.mk
+include tests/truth.mk
 include tests/libclient.mk
 include tests/daemon.mk
 include tests/io.mk
