@@ -130,10 +130,12 @@ static void align(struct thread *t)
     push(t, memalign((size_t)t->b, (size_t)t->a));
 }
 
-/* Just under what may be held back now, in small blocks; a < 0: of releases. */
+/* Just under what may be held back now, in small blocks (a: how many times that,
+ * in case more is); a < 0: of releases. */
 static void hold_back(struct thread *t)
 {
     int64_t left_over = all.peak / 8192 >> (63 - __builtin_clzl((unsigned long)t->k + 1));
+    left_over *= t->a < 0 ? -t->a : t->a;
     for (int64_t held = 0; held + 32 <= left_over; held += 32)
         if (t->a > 0)
             push(t, malloc(24));
@@ -264,7 +266,7 @@ static void hidden(long sign)
         each(grow, 24, 600);
         pass_peak(round % 2 ? 0 : last);
         for (int again = 0; again < 3; again++) {
-            each(hold_back, sign, 0);
+            each(hold_back, sign * (1 + again), 0);
             pass_peak(again % 2 ? 0 : last);
         }
         each(hold_back, sign, 0);
@@ -353,7 +355,7 @@ static void idle_claims(void)
         each(shrink, 0, scale - 1);
         each(pulse, 9000 * scale / 2, 150);
         for (int64_t top = all.peak; all.live < top + 100000;)
-            on(mover, grow, 4000, 5);
+            on(mover, grow, 4000 + top / 2000, 5);
         each(shrink_all, 0, 0);
     }
 }
@@ -399,6 +401,7 @@ static void on_signal(int signal)
         t++;
     int e = errno;
     grow(t);
+    t->a = 1;
     hold_back(t);
     if (t->n > 200)
         for (int i = 0; i < 150; i++)
