@@ -30,6 +30,7 @@ static inline void *hl_count_alloc(void *p)
     struct hl_heap_slot *s = hl_mine.slot;
     hl_add(&s->allocs, 1);
     hl_add(&s->net_bytes, (uint64_t)bytes);
+    HL_ORDER(); /* who sets the limits reckons with this order, see peak.c */
     if (HL_RARE(s->net_bytes > __atomic_load_n(&s->high_bytes, __ATOMIC_RELAXED)))
         return hl_alloc_beyond(p, bytes);
     return p;
@@ -41,6 +42,7 @@ static inline void hl_count_free(void *p)
     struct hl_heap_slot *s = hl_mine.slot;
     hl_add(&s->frees, 1);
     hl_add(&s->net_bytes, (uint64_t)-bytes);
+    HL_ORDER();
     if (HL_RARE(s->net_bytes < __atomic_load_n(&s->low_bytes, __ATOMIC_RELAXED)))
         hl_free_beyond(-bytes);
 }
@@ -53,6 +55,7 @@ static inline void *hl_count_realloc(void *q, int64_t old, unsigned frees)
     hl_add(&s->frees, frees);
     hl_add(&s->allocs, q != NULL);
     hl_add(&s->net_bytes, (uint64_t)bytes);
+    HL_ORDER(); /* who sets the limits reckons with this order, see peak.c */
     if (HL_RARE(s->net_bytes > __atomic_load_n(&s->high_bytes, __ATOMIC_RELAXED) ||
                 s->net_bytes < __atomic_load_n(&s->low_bytes, __ATOMIC_RELAXED)))
         hl_realloc_beyond(bytes, frees, q != NULL);
