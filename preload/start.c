@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -306,14 +307,30 @@ static void take_environment(void)
     a->output = output_value(env("HEAPLINE_OUTPUT"));
 }
 
+/* A child of vfork that calls exit, which it should not, takes the functions off the
+ * list that it shares with its parent. */
+static int is_borrowed(void)
+{
+    return hl_agent.mode == HL_MODE_ON && !hl_is_own();
+}
+
 static void at_exit(int status, void *unused)
 {
     (void)unused;
+    if (is_borrowed()) {
+        on_exit(at_exit, NULL);
+        fflush(NULL); /* what exit would do behind us, its last function */
+        hl_sys_unasked(SYS_exit_group, status, 0, 0, 0, 0, 0);
+    }
     hl_finish(status);
 }
 
 static void at_quick_exit_end(void)
 {
+    if (is_borrowed()) {
+        at_quick_exit(at_quick_exit_end);
+        hl_sys_unasked(SYS_exit_group, hl_agent.quick_status, 0, 0, 0, 0, 0);
+    }
     hl_finish(hl_agent.quick_status);
 }
 

@@ -196,6 +196,23 @@ static int run_vfork(int n, char **args)
     return 5;
 }
 
+/* What many programs do when the exec fails, though they should not. */
+static int run_vforkexit(int n, char **args)
+{
+    pid_t pid = vfork();
+    if (pid == 0) {
+        execl("/nonexistent", "x", (char *)NULL);
+        if (args[0])
+            quick_exit(6);
+        exit(6);
+    }
+    guest_say("the child's status %d\n", guest_wait(pid));
+    guest_more(n);
+    if (args[0])
+        quick_exit(5);
+    return 5;
+}
+
 static int run_spawn(int n, char **args)
 {
     char *argv[] = {guest_self, small, zero, NULL};
@@ -517,6 +534,7 @@ const struct guest_mode guest_processes[] = {{"small", run_small},
                                              {"sigfork", run_sigfork},
                                              {"clone", run_clone},
                                              {"vfork", run_vfork},
+                                             {"vforkexit", run_vforkexit},
                                              {"spawn", run_spawn},
                                              {"system", run_system},
                                              {"popen", run_popen},
