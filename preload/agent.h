@@ -122,6 +122,8 @@ extern struct hl_agent hl_agent;
 /* Called where a next function is unknown: looks all up, or sets a forked child
  * up.  0: they are known now; -1: a look-up is under way, use the arena. */
 int hl_wake(void);
+/* Have the next functions cleared in forked children. */
+void hl_wipe_on_fork(void);
 /* After a fork: are the next functions cleared?  And bring them back. */
 int hl_is_wiped(void);
 /* Which of the program's allocations will not come to us: HL_HEAP_BYPASSED, when

@@ -227,6 +227,10 @@ static void find_all(void)
                  : 0;
     bypass |= new_goes_past() ? HL_HEAP_NEW_BYPASSED : 0;
     hl_next = kept;
+}
+
+void hl_wipe_on_fork(void)
+{
     long e = HL_SYS3(SYS_madvise, &hl_wiped, sizeof hl_wiped, MADV_WIPEONFORK);
     if (e < 0)
         hl_say("forked children are found late: MADV_WIPEONFORK", NULL, (int)-e);

@@ -373,21 +373,27 @@ static void note_bypass(struct hl_heap_header *h)
         h->flags &= ~(uint32_t)HL_HEAP_BYPASSED;
 }
 
-/* Called at the first operation and when the library is initialised.  Before
- * the C library has the environment, operations are counted in the static page. */
+/* Before the C library has the environment operations are counted in the static page;
+ * the process is not asked for yet, as we may have been told to stay out. */
+static void start_early(struct hl_heap_header *h)
+{
+    if (!hl_agent.page) {
+        hl_page_adopt(h, 1, 0);
+        hl_first_slot();
+    }
+}
+
+/* Called at the first operation and when the library is initialised. */
 void hl_start(void)
 {
     struct hl_agent *a = &hl_agent;
     struct hl_heap_header *h = &hl_static_page.header;
     if (a->mode != HL_MODE_EARLY)
         return;
-    if (!a->page) {
-        hl_page_adopt(h, 1, 0);
-        a->pid = hl_getpid();
-        hl_first_slot();
-    }
-    if (!environ)
+    if (!environ) {
+        start_early(h);
         return;
+    }
     a->mode = HL_MODE_BUSY;
     if (is_unwanted()) {
         a->mode = HL_MODE_OFF;
@@ -395,6 +401,9 @@ void hl_start(void)
         return;
     }
     int e = errno;
+    start_early(h);
+    hl_wipe_on_fork();
+    a->pid = hl_getpid();
     take_environment();
     h->uid = (uint32_t)getauxval(AT_EUID);
     identify_process(h);
