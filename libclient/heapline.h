@@ -150,7 +150,7 @@ struct heapline_stats {
     uint64_t frees;  /* released blocks */
     int64_t live_bytes;
     int64_t peak_bytes;
-    double peak_time_s; /* since the agent was loaded */
+    double peak_time_s; /* since the agent was loaded, to a tick of the kernel */
     double elapsed_s;   /* since the agent was loaded */
 };
 
