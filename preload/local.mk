@@ -10,7 +10,7 @@ libheapline_preload_la_SOURCES = \
 libheapline_preload_la_CPPFLAGS = -D_GNU_SOURCE -I$(top_srcdir)/lib/leaf
 libheapline_preload_la_CFLAGS = $(AM_CFLAGS) -ftls-model=initial-exec -fno-builtin
 libheapline_preload_la_LIBADD = libhl-leaf.la
-libheapline_preload_la_LDFLAGS = -module -avoid-version -shared -Wl,-z,defs -Wl,-z,now \
+libheapline_preload_la_LDFLAGS = -module -avoid-version -shared -Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete \
   -Wl,--version-script=$(top_srcdir)/preload/preload.map
 libheapline_preload_la_DEPENDENCIES = libhl-leaf.la preload/preload.map
 EXTRA_DIST += preload/preload.map

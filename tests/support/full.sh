@@ -33,5 +33,5 @@ use_build() {
 # The unit tests of the build in the current folder.
 unit_tests() {
     make -j"$(nproc)" check-units >check.out 2>&1 ||
-        { head -n 60 test-suite.log 2>/dev/null | sed 's/^/# /'; return 1; }
+        { { head -n 60 test-suite.log 2>/dev/null; tail -n 20 check.out; } | sed 's/^/# /'; return 1; }
 }
