@@ -79,7 +79,7 @@ extern struct hl_other hl_other;
 struct hl_thread {
     struct hl_heap_slot *slot;
     int64_t fork_live; /* live just before a fork of this thread */
-    unsigned char fork_known, leaving, ending, n_rounds;
+    unsigned char fork_known, leaving, ending, n_rounds, has_left;
     unsigned n_shared; /* operations counted in the shared slot */
 };
 extern __thread struct hl_thread hl_mine __attribute__((tls_model("initial-exec")));
@@ -114,6 +114,10 @@ struct hl_agent {
     const char *sockets;  /* HEAPLINE_SOCKET */
     const char *fallback; /* HEAPLINE_FALLBACK_DIR, "" none */
     const char *output;   /* HEAPLINE_OUTPUT, absolute, "" none */
+    /* standard error as it was at the start */
+    dev_t stderr_dev;
+    ino_t stderr_ino;
+    int has_stderr;
 };
 extern struct hl_agent hl_agent;
 

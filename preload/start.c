@@ -287,7 +287,28 @@ static const char *output_value(const char *s)
         return "";
     int relative =
         *s != '/' && HL_SYS2(SYS_getcwd, folder, sizeof folder) > 0 && *folder == '/';
-    return keep_value("HEAPLINE_OUTPUT", relative ? folder : NULL, s, PATH_MAX - 1);
+    s = keep_value("HEAPLINE_OUTPUT", relative ? folder : NULL, s, PATH_MAX - 1);
+    return *s ? s : "/"; /* which cannot be written: the record goes to stderr */
+}
+
+/* A program may close its standard error and have another file there later. */
+static void look_at_stderr(void)
+{
+    struct stat st;
+    if (*hl_agent.output && hl_fstat(STDERR_FILENO, &st) == 0) {
+        hl_agent.stderr_dev = st.st_dev;
+        hl_agent.stderr_ino = st.st_ino;
+        hl_agent.has_stderr = 1;
+    }
+}
+
+static int is_stderr_ours(void)
+{
+    struct stat st;
+    int e = hl_fstat(STDERR_FILENO, &st);
+    return hl_agent.has_stderr &&
+           (e == -EPERM || (e == 0 && st.st_dev == hl_agent.stderr_dev &&
+                            st.st_ino == hl_agent.stderr_ino));
 }
 
 static void take_environment(void)
@@ -305,6 +326,7 @@ static void take_environment(void)
     if (s && hl_parse_seconds(s, 0, INT64_MAX, &a->interval_ns) != 0)
         hl_say("HEAPLINE_INTERVAL is not a number of seconds:", s, 0);
     a->output = output_value(env("HEAPLINE_OUTPUT"));
+    look_at_stderr();
 }
 
 /* A child of vfork that calls exit, which it should not, takes the functions off the
@@ -312,6 +334,17 @@ static void take_environment(void)
 static int is_borrowed(void)
 {
     return hl_agent.mode == HL_MODE_ON && !hl_is_own();
+}
+
+/* Two threads that call exit share the list, too: the second one would find nothing
+ * more on it, and end the process while the first one writes.  So each thread leaves
+ * us there once, until the end is done. */
+static int comes_again(void)
+{
+    if (hl_mine.has_left || hl_agent.finished == 2 || !hl_is_own())
+        return 0;
+    hl_mine.has_left = 1;
+    return 1;
 }
 
 static void at_exit(int status, void *unused)
@@ -322,15 +355,24 @@ static void at_exit(int status, void *unused)
         fflush(NULL); /* what exit would do behind us, its last function */
         hl_sys_unasked(SYS_exit_group, status, 0, 0, 0, 0, 0);
     }
+    if (comes_again())
+        on_exit(at_exit, NULL);
     hl_finish(status);
 }
 
-static void at_quick_exit_end(void)
+/* What at_quick_exit calls.  Without a handle of our library, whose destruction in a
+ * thread that calls exit would take the function off the list. */
+int __cxa_at_quick_exit(void (*f)(void *), void *dso);
+
+static void at_quick_exit_end(void *unused)
 {
+    (void)unused;
     if (is_borrowed()) {
-        at_quick_exit(at_quick_exit_end);
+        __cxa_at_quick_exit(at_quick_exit_end, NULL);
         hl_sys_unasked(SYS_exit_group, hl_agent.quick_status, 0, 0, 0, 0, 0);
     }
+    if (comes_again())
+        __cxa_at_quick_exit(at_quick_exit_end, NULL);
     hl_finish(hl_agent.quick_status);
 }
 
@@ -351,8 +393,10 @@ static void register_ends(void)
 {
     struct hl_agent *a = &hl_agent;
     pthread_key_t key;
-    on_exit(at_exit, NULL);
-    at_quick_exit(at_quick_exit_end);
+    for (int i = 0; i < 2; i++) { /* one for a thread that comes at the same time */
+        on_exit(at_exit, NULL);
+        __cxa_at_quick_exit(at_quick_exit_end, NULL);
+    }
     if (pthread_key_create(&key, thread_ends) == 0) {
         a->key = key;
         a->key_ok = key < 32;
@@ -463,6 +507,7 @@ void hl_child(void)
         hl_mine.slot = &hl_no_slot;
         hl_unwipe();
         hl_mine.n_shared = 0;
+        hl_mine.has_left = 0;
         a->finished = 0;
         child_page(inherited);
         hl_first_slot();
@@ -502,8 +547,8 @@ static int write_file(const char *name, size_t n)
     if (fd < 0)
         return fd;
     int e = write_quietly(fd, record, n);
-    if (e)
-        hl_truncate(fd, 0);
+    if (e && hl_truncate(fd, 0) == 0) /* not so a device or FIFO */
+        HL_SYS3(SYS_unlinkat, AT_FDCWD, name, 0);
     hl_close(fd);
     return e;
 }
@@ -523,7 +568,8 @@ static void write_record(void)
     if (!e)
         return;
     hl_say("the record goes to stderr:", hl_agent.output, -e);
-    write_quietly(STDERR_FILENO, record, n);
+    if (is_stderr_ours())
+        write_quietly(STDERR_FILENO, record, n);
 }
 
 /* Another thread is at it: its file must be whole before the process goes. */

@@ -213,6 +213,29 @@ static int run_vforkexit(int n, char **args)
     return 5;
 }
 
+static pthread_barrier_t at_once;
+
+static void *exit_at_once(void *quick)
+{
+    pthread_barrier_wait(&at_once);
+    if (quick)
+        quick_exit(5);
+    exit(5);
+}
+
+/* Three threads end the process, two of them by the same list of functions. */
+static int run_exits(int n, char **args)
+{
+    pthread_t t[2];
+    (void)args;
+    guest_more(n);
+    pthread_barrier_init(&at_once, NULL, 3);
+    pthread_create(&t[0], NULL, exit_at_once, NULL);
+    pthread_create(&t[1], NULL, exit_at_once, &at_once);
+    pthread_barrier_wait(&at_once);
+    exit(5);
+}
+
 static int run_spawn(int n, char **args)
 {
     char *argv[] = {guest_self, small, zero, NULL};
@@ -535,6 +558,7 @@ const struct guest_mode guest_processes[] = {{"small", run_small},
                                              {"clone", run_clone},
                                              {"vfork", run_vfork},
                                              {"vforkexit", run_vforkexit},
+                                             {"exits", run_exits},
                                              {"spawn", run_spawn},
                                              {"system", run_system},
                                              {"popen", run_popen},
