@@ -411,13 +411,14 @@ static void settle(struct hl_heap_slot *s)
         enum outcome o = deal(h, s, &d);
         if (o == REFUSED)
             tighten(d.word);
-        else if (o == DONE && set_limits(s, &d) && same_round(load_word(), d.word))
+        if (o != DONE)
+            continue;
+        if (mode_of(d.word) == TIGHT && bytes_of(d.word) > d.peak)
+            raise_peak(h, bytes_of(d.word));
+        if (set_limits(s, &d) && same_round(load_word(), d.word))
             break;
     }
-    if (bytes_of(d.word) <= d.peak)
-        loosen(d.word, d.peak);
-    else if (mode_of(d.word) == TIGHT)
-        raise_peak(h, bytes_of(d.word));
+    loosen(d.word, d.peak);
 }
 
 /* ---- for count.c ---- */
