@@ -2,7 +2,7 @@
 noinst_LTLIBRARIES += libhl-leaf.la libhl-base.la libhl-model.la libhl-io.la
 
 libhl_leaf_la_SOURCES = \
-  lib/leaf/bound.h lib/leaf/crc32c.c lib/leaf/heap_page.c lib/leaf/heap_page.h \
+  lib/leaf/bound.h lib/leaf/control.c lib/leaf/control.h lib/leaf/crc32c.c lib/leaf/heap_page.c lib/leaf/heap_page.h \
   lib/leaf/ident.c lib/leaf/ident.h lib/leaf/messages.c lib/leaf/messages.h \
   lib/leaf/record.c lib/leaf/record.h lib/leaf/region_name.c lib/leaf/region_name.h \
   lib/leaf/row_buffer.h lib/leaf/wire.c lib/leaf/wire.h

@@ -142,7 +142,7 @@ static int take_hello_field(const struct hl_field *f, struct hl_hello *out)
     case H_WIRE: return wire_range(f, out);
     case H_ROLE:
         e = u32_field(f, &v);
-        if (!e && (v < HL_ROLE_HEAP || v > HL_ROLE_GATHER))
+        if (!e && (v < HL_ROLE_HEAP || v > HL_ROLE_CONTROL))
             e = HL_WIRE_BAD_VALUE;
         out->role = (uint8_t)v;
         return e;
@@ -222,22 +222,43 @@ int hl_decode_hello_ok(const uint8_t *body, size_t n, struct hl_hello_ok *out)
     return hl_reader_done(&r);
 }
 
-int64_t hl_encode_refused(uint8_t *out, size_t cap, uint32_t code, const char *text)
+static int64_t encode_told(uint8_t *out, size_t cap, unsigned type, uint32_t code,
+                           const char *text)
 {
     struct hl_writer w = hl_message_begin(out, cap);
     struct hl_str s = text_of(text, 512);
     hl_put_u32(&w, code);
     hl_put_bytes(&w, s.p, s.n);
-    return hl_message_end(&w, HL_MSG_REFUSED);
+    return hl_message_end(&w, type);
+}
+
+static int decode_told(const uint8_t *body, size_t n, uint32_t *code, struct hl_str *text)
+{
+    struct hl_reader r = hl_reader_on(body, n);
+    *code = hl_get_u32(&r);
+    text->n = hl_reader_left(&r);
+    text->p = (const char *)hl_get_bytes(&r, text->n);
+    return hl_reader_done(&r);
+}
+
+int64_t hl_encode_refused(uint8_t *out, size_t cap, uint32_t code, const char *text)
+{
+    return encode_told(out, cap, HL_MSG_REFUSED, code, text);
 }
 
 int hl_decode_refused(const uint8_t *body, size_t n, struct hl_refused *out)
 {
-    struct hl_reader r = hl_reader_on(body, n);
-    out->code = hl_get_u32(&r);
-    out->text.n = hl_reader_left(&r);
-    out->text.p = (const char *)hl_get_bytes(&r, out->text.n);
-    return hl_reader_done(&r);
+    return decode_told(body, n, &out->code, &out->text);
+}
+
+int64_t hl_encode_held(uint8_t *out, size_t cap, uint32_t code, const char *text)
+{
+    return encode_told(out, cap, HL_MSG_HELD, code, text);
+}
+
+int hl_decode_held(const uint8_t *body, size_t n, struct hl_held *out)
+{
+    return decode_told(body, n, &out->code, &out->text);
 }
 
 static int64_t encode_two(uint8_t *out, size_t cap, unsigned type, uint64_t a, uint64_t b)
@@ -773,4 +794,26 @@ int64_t hl_encode_loss(uint8_t *out, size_t cap, const struct hl_loss *m)
 int hl_decode_loss(const uint8_t *body, size_t n, struct hl_loss *out)
 {
     return decode_two(body, n, &out->n_rows, &out->reason);
+}
+
+int64_t hl_encode_slot(uint8_t *out, size_t cap, const struct hl_slot *m)
+{
+    struct hl_writer w = hl_message_begin(out, cap);
+    hl_put_u32(&w, m->number);
+    hl_put_u32(&w, m->flags);
+    hl_put_u64(&w, (uint64_t)m->kernel_pid);
+    hl_put_u64(&w, m->page_inode);
+    hl_put_u64(&w, m->rows_inode);
+    return hl_message_end(&w, HL_MSG_SLOT);
+}
+
+int hl_decode_slot(const uint8_t *body, size_t n, struct hl_slot *out)
+{
+    struct hl_reader r = hl_reader_on(body, n);
+    out->number = hl_get_u32(&r);
+    out->flags = hl_get_u32(&r);
+    out->kernel_pid = as_i64(hl_get_u64(&r));
+    out->page_inode = hl_get_u64(&r);
+    out->rows_inode = hl_get_u64(&r);
+    return hl_reader_done(&r);
 }

@@ -23,7 +23,8 @@ enum hl_role {
     HL_ROLE_HEAP = 1,   /* the heap agent of a process */
     HL_ROLE_FRAMES = 2, /* the client library of a process */
     HL_ROLE_KEEPER = 3, /* heapline-run: keeps a private collector alive */
-    HL_ROLE_GATHER = 4  /* heapline-gather: reads one run's data */
+    HL_ROLE_GATHER = 4, /* heapline-gather: reads one run's data */
+    HL_ROLE_CONTROL = 5 /* heaplinectl; its key says nothing */
 };
 
 enum hl_hello_flags {
@@ -87,6 +88,15 @@ struct hl_bye {
 };
 int64_t hl_encode_bye(uint8_t *out, size_t cap, const struct hl_bye *m);
 int hl_decode_bye(const uint8_t *body, size_t n, struct hl_bye *out);
+
+/* The disk does not take rows (code: an errno value), the connection stays and
+ * the sender may wait; or it does again (code 0). */
+struct hl_held {
+    uint32_t code;
+    struct hl_str text; /* a sentence to show */
+};
+int64_t hl_encode_held(uint8_t *out, size_t cap, uint32_t code, const char *text);
+int hl_decode_held(const uint8_t *body, size_t n, struct hl_held *out);
 
 /* ---- CATALOG: names are added to a base ---- */
 
@@ -272,6 +282,18 @@ struct hl_spool_head {
 enum { HL_SPOOL_FORMAT = 1 };
 int64_t hl_encode_spool_head(uint8_t *out, size_t cap, const struct hl_spool_head *m);
 int hl_decode_spool_head(const uint8_t *body, size_t n, struct hl_spool_head *out);
+
+/* Where the collector keeps what must outlive it: the name of the descriptors at
+ * the service manager, the place of the samples.  The last one of a spool counts. */
+struct hl_slot {
+    uint32_t number;
+    uint32_t flags;      /* HL_HELLO_PAGE, HL_HELLO_ROWS: that descriptor is kept */
+    int64_t kernel_pid;  /* as the collector sees the process; 0 unknown */
+    uint64_t page_inode; /* 0 none */
+    uint64_t rows_inode;
+};
+int64_t hl_encode_slot(uint8_t *out, size_t cap, const struct hl_slot *m);
+int hl_decode_slot(const uint8_t *body, size_t n, struct hl_slot *out);
 
 struct hl_loss {
     uint64_t n_rows;

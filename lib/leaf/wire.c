@@ -34,6 +34,14 @@ static const struct hl_wire_type types[HL_MSG_N_TYPES] = {
     [HL_MSG_TAKEN_OK] = {"TAKEN_OK", DOWN, HL_STATE_ANY, 0, 0},
     [HL_MSG_SPOOL] = {"SPOOL", HL_IN_SPOOL, FI, 16, 4096},
     [HL_MSG_LOSS] = {"LOSS", HL_IN_SPOOL, FI, 16, 16},
+    [HL_MSG_SLOT] = {"SLOT", HL_IN_SPOOL, FI, 32, 32},
+    [HL_MSG_HELD] = {"HELD", DOWN, HL_STATE_ANY, 4, 1024},
+    [HL_MSG_ASK] = {"ASK", UP, HL_STATE_CONTROL, 8, 264},
+    [HL_MSG_STATUS] = {"STATUS", DOWN, HL_STATE_ANY, 0, 8192},
+    [HL_MSG_JOB] = {"JOB", DOWN, HL_STATE_ANY, 16, 2048},
+    [HL_MSG_LIVE] = {"LIVE", DOWN, HL_STATE_ANY, 16, 2048},
+    [HL_MSG_USER] = {"USER", DOWN, HL_STATE_ANY, 16, 2048},
+    [HL_MSG_DONE] = {"DONE", DOWN, HL_STATE_ANY, 16, 1024},
 };
 
 const struct hl_wire_type *hl_wire_type(unsigned type)

@@ -62,7 +62,15 @@ enum hl_msg_type {
     HL_MSG_TAKEN_OK = 18,
     HL_MSG_SPOOL = 19, /* spool: first message of a file */
     HL_MSG_LOSS = 20,  /* spool: rows known to be lost */
-    HL_MSG_N_TYPES = 21
+    HL_MSG_SLOT = 21,  /* spool: where its descriptors and samples are kept */
+    HL_MSG_HELD = 22,  /* collector: rows wait for the disk, or no longer */
+    HL_MSG_ASK = 23,   /* heaplinectl: control.h */
+    HL_MSG_STATUS = 24,
+    HL_MSG_JOB = 25,
+    HL_MSG_LIVE = 26,
+    HL_MSG_USER = 27,
+    HL_MSG_DONE = 28,
+    HL_MSG_N_TYPES = 29
 };
 
 /* Who may meet a type: direction bits and state bits of the table. */
@@ -79,7 +87,8 @@ enum hl_wire_state {
     HL_STATE_KEEPER = 4,
     HL_STATE_GATHER = 8,
     HL_STATE_FILE = 16, /* reading a spool or fallback file */
-    HL_STATE_ANY = 31
+    HL_STATE_CONTROL = 32,
+    HL_STATE_ANY = 63
 };
 
 struct hl_wire_type {

@@ -3,6 +3,7 @@
  * The pure layer: checksum, header, fields, every message there and back,
  * record text, names built from keys, heap page to record.
  */
+#include "control.h"
 #include "heap_page.h"
 #include "region_name.h"
 #include "ident.h"
@@ -290,7 +291,15 @@ START_TEST(small_messages_go_there_and_back)
     struct hl_state state = {1, 2, 3, 4, 0}, state2;
     struct hl_ended_msg ended = {42, 7, {HL_ENDED_EXIT, 3}}, ended2;
     struct hl_spool_head sp = {1, 1000, 42, 7, 8, 9, str("key")}, sp2;
+    struct hl_slot slot = {3, HL_HELLO_PAGE, 77, 8, 9}, slot2;
+    struct hl_held held;
     uint64_t ack;
+    hl_encode_slot(buf, sizeof buf, &slot);
+    ck_assert(!hl_decode_slot(buf + 16, 32, &slot2) && slot2.number == 3 &&
+              slot2.kernel_pid == 77 && slot2.rows_inode == 9);
+    int64_t n_held = hl_encode_held(buf, sizeof buf, 28, "full");
+    ck_assert(!hl_decode_held(buf + 16, (size_t)n_held - 16, &held) && held.code == 28 &&
+              same(held.text, "full"));
     hl_encode_hello_ok(buf, sizeof buf, &ok);
     ck_assert(!hl_decode_hello_ok(buf + 16, 16, &ok2) && ok2.appended == 77);
     int64_t n = hl_encode_refused(buf, sizeof buf, HL_REFUSED_SPACE, "disk is full");
@@ -310,6 +319,66 @@ START_TEST(small_messages_go_there_and_back)
     n = hl_encode_spool_head(buf, sizeof buf, &sp);
     ck_assert(!hl_decode_spool_head(buf + 16, (size_t)n - 16, &sp2) &&
               same(sp2.key, "key"));
+}
+END_TEST
+
+START_TEST(control_messages_go_there_and_back)
+{
+    struct hl_ask ask = {HL_ASK_FORGET, str("42")}, ask2;
+    struct hl_done done;
+    struct hl_status st = {.is_admin = 1,
+                           .version = str("1.2"),
+                           .socket = str("/s"),
+                           .spool = str("/p"),
+                           .last_error = str("none")},
+                     st2;
+    struct hl_job_line job = {.uid = 7, .n_lost = 3, .ended_ns = -1, .key = str("k.1")},
+                       job2;
+    struct hl_live_line live = {.pid = 9,
+                                .rank = -1,
+                                .live_bytes = 1ll << 40,
+                                .vmhwm_bytes = -1,
+                                .key = str("k"),
+                                .host = str("h")},
+                        live2;
+    struct hl_user_line user = {.uid = 5, .quota_bytes = 1ull << 50}, user2;
+    int64_t n = hl_encode_ask(buf, sizeof buf, &ask);
+    ck_assert(!hl_decode_ask(buf + 16, (size_t)n - 16, &ask2) && ask2.what == 7 &&
+              same(ask2.arg, "42"));
+    buf[16] = 99;
+    ck_assert_int_eq(hl_decode_ask(buf + 16, (size_t)n - 16, &ask2), HL_WIRE_BAD_VALUE);
+    n = hl_encode_done(buf, sizeof buf, HL_DONE_DENIED, 3, "no");
+    ck_assert(!hl_decode_done(buf + 16, (size_t)n - 16, &done) && done.n == 3 &&
+              done.code == HL_DONE_DENIED && same(done.text, "no"));
+    st.value[HL_STATUS_rows_lost] = 12;
+    st.known[HL_STATUS_rows_lost] = 1;
+    n = hl_encode_status(buf, sizeof buf, &st);
+    ck_assert(!hl_decode_status(buf + 16, (size_t)n - 16, &st2) && st2.is_admin &&
+              st2.value[HL_STATUS_rows_lost] == 12 && !st2.known[HL_STATUS_rows] &&
+              same(st2.spool, "/p") && same(st2.last_error, "none"));
+    n = hl_encode_job_line(buf, sizeof buf, &job);
+    ck_assert(!hl_decode_job_line(buf + 16, (size_t)n - 16, &job2) && job2.n_lost == 3 &&
+              job2.ended_ns == -1 && same(job2.key, "k.1"));
+    ck_assert_int_ne(hl_decode_job_line(buf + 16, (size_t)n - 24, &job2), 0);
+    n = hl_encode_live_line(buf, sizeof buf, &live);
+    ck_assert(!hl_decode_live_line(buf + 16, (size_t)n - 16, &live2) &&
+              live2.rank == -1 && live2.live_bytes == 1ll << 40 && same(live2.host, "h"));
+    n = hl_encode_user_line(buf, sizeof buf, &user);
+    ck_assert(!hl_decode_user_line(buf + 16, (size_t)n - 16, &user2) && user2.uid == 5 &&
+              user2.quota_bytes == 1ull << 50);
+    ck_assert_str_eq(hl_status_info(HL_STATUS_rows_lost)->name, "rows_lost");
+    ck_assert(hl_status_info(HL_STATUS_rows_lost)->is_counter &&
+              !hl_status_info(HL_STATUS_N));
+    ck_assert_str_eq(hl_job_state_name(2), "quiet");
+}
+END_TEST
+
+START_TEST(every_status_fits_its_message)
+{
+    struct hl_status st = {.version = str("1"), .socket = str("/s"), .spool = str("/p")};
+    st.last_error = str("x");
+    memset(st.known, 1, sizeof st.known);
+    ck_assert_int_lt(hl_encode_status(buf, sizeof buf, &st), 4000);
 }
 END_TEST
 
@@ -530,6 +599,9 @@ int main(void)
     tcase_add_test(t, record_message_goes_there_and_back);
     tcase_add_test(t, proc_goes_there_and_back);
     tcase_add_test(t, small_messages_go_there_and_back);
+    tcase_add_test(t, control_messages_go_there_and_back);
+    tcase_add_test(t, every_status_fits_its_message);
+    tcase_add_test(t, every_status_fits_its_message);
     tcase_add_test(t, rank_and_size_follow_the_documented_order);
     tcase_add_test(t, keys_never_make_paths);
     tcase_add_test(t, key_comes_from_the_first_variable_set);
