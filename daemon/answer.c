@@ -7,20 +7,35 @@
 
 #include "job.h"
 #include "lifetime.h"
+#include "load.h"
+#include "path.h"
 #include "process.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { INDEX_HIGH = 256 << 10, INDEX_WAIT_MAX_MS = 60000 };
 
 /* ---- the job of a gather ---- */
 
+/* root may read any user's job: where a key is known of several, its own. */
+static struct hl_job *job_to_read(struct hl_daemon *d, uid_t uid, struct hl_str key)
+{
+    struct hl_job *j = hl_job_find(d, uid, key);
+    const struct hl_user *u;
+    for (size_t at = 0; !j && uid == 0 && (u = hl_table_next(&d->users, &at));)
+        j = hl_job_find(d, u->uid, key);
+    return j;
+}
+
 /* A run may begin after the gather's hello. */
 static struct hl_job *job_of(struct hl_peer *p)
 {
-    if (!p->job) {
-        p->job = hl_job_find(p->d, p->uid, (struct hl_str){p->key, strlen(p->key)});
+    if (!p->job && p->key) {
+        p->job = job_to_read(p->d, p->uid, (struct hl_str){p->key, strlen(p->key)});
         if (p->job)
             p->job->n_gathers++;
     }
@@ -54,10 +69,11 @@ static void take_ended(struct hl_peer *p, const uint8_t *body, size_t n)
         return;
     }
     hl_job_note_end(j, &m);
-    for (size_t i = 0; i < j->n_processes; i++) {
-        struct hl_process *proc = j->process[i];
+    for (size_t i = 0; i < j->n_members; i++) {
+        struct hl_process *proc = j->member[i].live;
         struct hl_end end;
-        if (proc->pid == m.pid && hl_job_told(j, proc->pid, proc->start_ticks, &end))
+        if (proc && proc->pid == m.pid &&
+            hl_job_told(j, proc->pid, proc->start_ticks, &end))
             hl_death_told(proc, &m.end);
     }
 }
@@ -75,18 +91,137 @@ static void send_index_end(struct hl_peer *p)
         hl_peer_resume(p); /* questions that came meanwhile */
 }
 
-/* As much as fits; the rest when there is room again. */
-void hl_answer_continue(struct hl_peer *p)
+/* ---- processes that are folded ---- */
+
+enum { LOADS_AT_ONCE = 32 };
+
+struct load {
+    struct hl_task task;
+    struct hl_job *job;
+    size_t n;
+    size_t member[LOADS_AT_ONCE];
+    char name[LOADS_AT_ONCE][2 * HL_NAME_CAP];
+    struct hl_loaded loaded[LOADS_AT_ONCE];
+    int bad[LOADS_AT_ONCE];
+};
+
+static void load_work(struct hl_task *t)
+{
+    struct load *l = (struct load *)t;
+    struct hl_err e = {0};
+    for (size_t i = 0; i < l->n; i++)
+        l->bad[i] =
+            hl_load(&l->loaded[i], &l->job->d->pool, l->job->user->uid, l->name[i], &e);
+}
+
+/* Its spool cannot be read any more: that much is said of it. */
+static void stand_in(struct hl_loaded *l, struct hl_job *j, const struct hl_member *m,
+                     const char *name)
+{
+    memset(l, 0, sizeof *l);
+    l->head.pid = m->pid;
+    l->head.start_ticks = m->start_ticks;
+    l->head.image = m->image;
+    l->n_lost = 1;
+    l->lost_reason = EIO;
+    l->spool = malloc(sizeof *l->spool);
+    if (l->spool && hl_spool_init(l->spool, &j->d->pool, name) == 0) {
+        l->spool->made = 1;
+        return;
+    }
+    free(l->spool);
+    l->spool = NULL;
+}
+
+static void restore(struct load *l, size_t i)
+{
+    struct hl_job *j = l->job;
+    const struct hl_member *m = &j->member[l->member[i]];
+    if (m->live || m->pid < 0) { /* it came back meanwhile */
+        hl_loaded_fini(&l->loaded[i]);
+        return;
+    }
+    if (l->bad[i]) {
+        struct hl_log_about about = hl_job_about(j);
+        hl_log(&j->d->log, HL_LOG_ERR, "spools not read", &about,
+               "spool %s cannot be read: its process counts as lost", l->name[i]);
+        stand_in(&l->loaded[i], j, m, l->name[i]);
+    }
+    if (!l->loaded[i].spool || !hl_process_restore(j, l->member[i], &l->loaded[i]))
+        hl_loaded_fini(&l->loaded[i]);
+}
+
+static void load_done(struct hl_task *t)
+{
+    struct load *l = (struct load *)t;
+    struct hl_job *j = l->job;
+    struct hl_daemon *d = j->d;
+    for (size_t i = 0; i < l->n; i++)
+        restore(l, i);
+    free(l);
+    j->n_tasks--;
+    for (struct hl_peer *p = d->peers, *next; p; p = next) {
+        next = p->next;
+        if (!p->waits_for_load || p->job != j)
+            continue;
+        p->waits_for_load = 0;
+        hl_answer_continue(p);
+    }
+    hl_job_fold(j); /* should they have gone meanwhile */
+    hl_job_release(j);
+}
+
+/* This member and others behind it. */
+static int load_members(struct hl_job *j, size_t from)
+{
+    struct load *l = calloc(1, sizeof *l);
+    if (!l)
+        return -1;
+    l->task = (struct hl_task){load_work, load_done, NULL};
+    l->job = j;
+    for (size_t i = from; i < j->n_members && l->n < LOADS_AT_ONCE; i++) {
+        const struct hl_member *m = &j->member[i];
+        if (m->pid < 0 || m->live)
+            continue;
+        hl_job_spool_name(j, m->pid, m->image, l->name[l->n]);
+        l->member[l->n++] = i;
+    }
+    j->n_tasks++;
+    hl_lane_add(&j->d->reads, &l->task);
+    return 0;
+}
+
+/* ---- the index goes out ---- */
+
+static void describe(struct hl_peer *p, struct hl_process *proc)
 {
     uint8_t out[HL_WIRE_HEADER + 8192];
     struct hl_proc m;
-    if (p->timer)
-        return; /* held back */
-    while (p->job && p->index_at < p->job->n_processes) {
+    hl_process_describe(proc, &m);
+    hl_peer_send(p, out, hl_encode_proc(out, sizeof out, &m));
+}
+
+/* As much as fits; the rest when there is room again. */
+void hl_answer_continue(struct hl_peer *p)
+{
+    struct hl_job *j = p->job;
+    if (p->timer || p->pull || p->waits_for_load || p->awaits_taken)
+        return; /* held back, or another answer is under way */
+    while (j && p->index_at < j->n_members) {
+        const struct hl_member *m = &j->member[p->index_at];
         if (p->state == HL_PEER_CLOSED || hl_buf_left(&p->out) > INDEX_HIGH)
             return;
-        hl_process_describe(p->job->process[p->index_at++], &m);
-        hl_peer_send(p, out, hl_encode_proc(out, sizeof out, &m));
+        if (m->pid >= 0 && (!m->live || m->live->loading)) {
+            p->waits_for_load = 1;
+            if (!m->live && load_members(j, p->index_at))
+                hl_peer_close(p); /* not even memory for that */
+            return;
+        }
+        p->index_at++;
+        if (m->pid < 0)
+            continue;
+        describe(p, m->live);
+        hl_process_fold(m->live);
     }
     if (p->state != HL_PEER_CLOSED)
         send_index_end(p);
@@ -102,21 +237,34 @@ static void start_index(struct hl_peer *p)
     hl_answer_continue(p);
 }
 
-/* What lies in the sockets belongs into the answer. */
-static void read_sockets(struct hl_job *j)
+/* What lies in the sockets belongs into the answer.  1: there is no room for it. */
+static int read_sockets(struct hl_job *j)
 {
-    for (size_t i = 0; i < j->n_processes; i++)
-        for (int k = 0; k < 2; k++)
-            if (j->process[i]->peer[k])
-                hl_peer_drain(j->process[i]->peer[k], HL_SCRATCH_BYTES);
+    for (size_t i = 0; i < j->n_members; i++)
+        for (int k = 0; j->member[i].live && k < 2; k++)
+            if (j->member[i].live->peer[k] &&
+                hl_peer_drain(j->member[i].live->peer[k], HL_READ_BYTES) ==
+                    HL_DRAIN_NO_ROOM)
+                return 1;
+    return 0;
 }
 
+/* Sockets first, then what was read must be on its way out of both batches. */
 static void on_index_timer(void *ctx)
 {
     struct hl_peer *p = ctx;
     struct hl_job *j = job_of(p);
-    if (j)
-        read_sockets(j);
+    struct hl_daemon *d = p->d;
+    if (j && !p->index_pass) {
+        if (!read_sockets(j))
+            p->index_pass = d->append.pass + 1;
+        hl_timer_set(p->timer, 1, 0);
+        return;
+    }
+    if (j && d->append.pass <= p->index_pass && !hl_append_is_written(d)) {
+        hl_timer_set(p->timer, 1, 0);
+        return;
+    }
     start_index(p);
 }
 
@@ -141,56 +289,161 @@ static void take_index_ask(struct hl_peer *p, const uint8_t *body, size_t n)
     }
     p->indexing = 1;
     p->index_at = 0;
+    p->index_pass = 0;
     hl_timer_set(p->timer, wait_ms, 0);
 }
 
 void hl_answer_job_quiet(struct hl_job *j)
 {
     for (struct hl_peer *p = j->d->peers; p; p = p->next)
-        if (p->indexing && p->timer && p->job == j)
+        if (p->indexing && p->timer && p->job == j && !p->index_pass)
             hl_timer_set(p->timer, 0, 0);
 }
 
+void hl_answer_scanned(struct hl_daemon *d)
+{
+    for (struct hl_peer *p = d->peers, *next; p; p = next) {
+        next = p->next;
+        hl_peer_resume(p);
+    }
+}
+
 /* ---- PULL ---- */
+
+enum { PIECES_MAX = 64 };
+
+struct hl_pull_task {
+    struct hl_task task;
+    struct hl_peer *peer; /* NULL: it has gone */
+    struct hl_job *job;
+    struct hl_pull ask;
+    int root, failed;
+    struct hl_spool_piece piece[PIECES_MAX];
+    size_t n_pieces, n;
+    int64_t pid;
+    char name[2 * HL_NAME_CAP];
+    uint8_t out[]; /* header, DATA's head, bytes */
+};
+
+static void pull_work(struct hl_task *t)
+{
+    struct hl_pull_task *q = (struct hl_pull_task *)t;
+    uint8_t *at = q->out + HL_WIRE_HEADER + HL_DATA_HEAD;
+    int fd = openat(q->job->d->root, q->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    q->failed = fd < 0;
+    for (size_t i = 0; i < q->n_pieces && !q->failed; i++) {
+        q->failed =
+            hl_path_pread_all(fd, at + q->n, q->piece[i].n, (off_t)q->piece[i].at) != 0;
+        q->n += q->piece[i].n;
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+static void pull_done(struct hl_task *t)
+{
+    struct hl_pull_task *q = (struct hl_pull_task *)t;
+    struct hl_peer *p = q->peer;
+    struct hl_job *j = q->job;
+    struct hl_data d = {q->ask.proc, q->ask.what, q->ask.offset, NULL, q->n};
+    j->n_tasks--;
+    if (p) {
+        p->pull = NULL;
+        p->indexing = 0;
+        if (q->failed)
+            hl_peer_refuse(p, HL_REFUSED_SPACE,
+                           "the spool of process %lld cannot be read", (long long)q->pid);
+        else
+            hl_peer_send(p, q->out, hl_encode_data_in_place(q->out, &d));
+        hl_peer_resume(p);
+    }
+    free(q);
+    hl_job_release(j);
+}
+
+/* What is on the disk, and no further. */
+static void plan_pull(struct hl_pull_task *q, const struct hl_process *proc)
+{
+    int catalogs = q->ask.what == HL_PULL_CATALOGS;
+    uint64_t end = catalogs ? proc->written.catalogs : proc->written.stream;
+    size_t n = q->ask.offset >= end               ? 0
+               : end - q->ask.offset < q->ask.max ? (size_t)(end - q->ask.offset)
+                                                  : q->ask.max;
+    q->n_pieces = (catalogs ? hl_spool_plan_catalogs : hl_spool_plan)(
+        proc->spool, q->ask.offset, n, q->piece, PIECES_MAX);
+}
 
 static void take_pull(struct hl_peer *p, const uint8_t *body, size_t n)
 {
     struct hl_pull m;
     struct hl_job *j = job_of(p);
     int code = hl_decode_pull(body, n, &m);
-    if (!code && (!j || m.proc >= j->n_processes))
+    if (!code && (!j || m.proc >= j->n_members || j->member[m.proc].pid < 0))
         code = HL_WIRE_BAD_VALUE;
     if (code) {
         hl_peer_refuse(p, HL_REFUSED_PROTOCOL, "PULL: %s", hl_wire_strerror(code));
         return;
     }
-    size_t cap = HL_WIRE_HEADER + HL_DATA_HEAD + (size_t)m.max;
-    uint8_t *bytes = malloc(m.max), *out = malloc(cap);
-    struct hl_data d = {m.proc, m.what, m.offset, bytes, 0};
-    struct hl_spool *s = &j->process[m.proc]->spool;
-    int r = !bytes || !out ? -1
-            : m.what == HL_PULL_CATALOGS
-                ? hl_spool_read_catalogs(s, m.offset, bytes, m.max, &d.n)
-                : hl_spool_read(s, m.offset, bytes, m.max, &d.n);
-    if (r)
-        hl_peer_refuse(p, HL_REFUSED_SPACE, "the spool of process %lld cannot be read",
-                       (long long)j->process[m.proc]->pid);
+    struct hl_pull_task *q = malloc(sizeof *q + HL_WIRE_HEADER + HL_DATA_HEAD + m.max);
+    if (!q) {
+        hl_peer_refuse(p, HL_REFUSED_LIMIT, "the collector has no memory left");
+        return;
+    }
+    const struct hl_member *member = &j->member[m.proc];
+    memset(q, 0, sizeof *q);
+    q->task = (struct hl_task){pull_work, pull_done, NULL};
+    q->peer = p;
+    q->job = j;
+    q->ask = m;
+    q->pid = member->pid;
+    if (member->live) /* a folded one has no rows */
+        plan_pull(q, member->live);
+    hl_job_spool_name(j, member->pid, member->image, q->name);
+    p->pull = q;
+    p->indexing = 1;
+    j->n_tasks++;
+    hl_lane_add(&p->d->reads, &q->task);
+}
+
+void hl_answer_peer_gone(struct hl_peer *p)
+{
+    if (p->pull)
+        p->pull->peer = NULL;
+    p->pull = NULL;
+}
+
+/* ---- TAKEN ---- */
+
+static void answer_taken(struct hl_peer *p, int result)
+{
+    uint8_t out[HL_WIRE_HEADER];
+    p->awaits_taken = p->indexing = 0;
+    if (result)
+        hl_peer_refuse(p, HL_REFUSED_SPACE, "the collector cannot mark the run as read");
     else
-        hl_peer_send(p, out, hl_encode_data(out, cap, &d));
-    free(bytes);
-    free(out);
+        hl_peer_send(p, out, hl_encode_taken_ok(out, sizeof out));
+    hl_peer_resume(p);
+}
+
+static void on_taken(struct hl_job *j, int result)
+{
+    struct hl_daemon *d = j->d;
+    for (struct hl_peer *p = d->peers, *next; p; p = next) {
+        next = p->next;
+        if (p->awaits_taken && p->job == j)
+            answer_taken(p, result);
+    }
+    hl_lifetime_check(d);
 }
 
 static void take_taken(struct hl_peer *p)
 {
-    uint8_t out[HL_WIRE_HEADER];
     struct hl_job *j = job_of(p);
-    if (j && hl_job_taken(j)) {
-        hl_peer_refuse(p, HL_REFUSED_SPACE, "the collector cannot mark the run as read");
-        return;
-    }
-    hl_peer_send(p, out, hl_encode_taken_ok(out, sizeof out));
-    hl_lifetime_check(p->d);
+    p->awaits_taken = p->indexing = 1;
+    if (!j)
+        answer_taken(p, 0);
+    else if (hl_job_taken(j, on_taken))
+        answer_taken(p, -ENOMEM);
 }
 
 void hl_answer_take(struct hl_peer *p, const struct hl_wire_header *h,

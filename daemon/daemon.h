@@ -6,6 +6,8 @@
 #ifndef HL_DAEMON_H
 #define HL_DAEMON_H
 
+#include "append.h"
+#include "disk.h"
 #include "loop.h"
 #include "log.h"
 #include "settings.h"
@@ -25,6 +27,8 @@ struct hl_user {
     uid_t uid;
     size_t n_peers, n_jobs, n_alive;
     uint64_t spool_bytes;
+    uint64_t n_messages; /* in this second */
+    int64_t second;
 };
 
 struct hl_listener {
@@ -34,14 +38,20 @@ struct hl_listener {
     struct hl_timer *retry; /* at the limit of descriptors */
 };
 
+/* By the names of control.h's HL_STATUS_LIST. */
 struct hl_counters {
-    uint64_t n_hellos, n_refused, n_messages, n_bytes, n_rows, n_ended, n_failed_appends,
-        n_no_descriptors;
+    uint64_t accepted, hellos, messages, bytes, rows, appended_bytes, acks,
+        processes_ended, rows_dropped, rows_lost, refused_version, refused_protocol,
+        refused_connections, refused_processes, refused_jobs, refused_rate, refused_space,
+        refused_uid, refused_draining, appends_failed, syncs_failed, accept_failed,
+        jobs_removed_read, jobs_removed_unread, jobs_forgotten, torn_tails, spools_bad,
+        reloads, reload_failures;
 };
 
-enum {
-    HL_SCRATCH_BYTES = 256 << 10, /* read from a connection in one callback */
-    HL_PIECE_BYTES = 4 << 20      /* taken from a dead process's buffer in one */
+/* Processes by state: alive, ending, ended but not folded. */
+struct hl_process_list {
+    struct hl_process *first, *last;
+    size_t n;
 };
 
 struct hl_daemon {
@@ -55,24 +65,35 @@ struct hl_daemon {
     int overflow_uid; /* uids may be hidden by our own user namespace */
     uid_t self;
     struct hl_listener listener;
-    int root, lock; /* folder of the spools; its lock */
-    struct hl_spool_pool pool;
-    uint64_t fs_bytes; /* size of its file system */
-    int low_space;     /* free space is under min_free */
-    int spool_failing; /* said once in the log */
+    int root, lock;            /* folder of the spools; its lock */
+    struct hl_spool_pool pool; /* belongs to the lane that writes */
+    struct hl_lane writes, reads, syncs;
+    struct hl_append append;
+    int scanned; /* what an earlier run left is known */
+    int checking, folder_gone;
+    size_t n_folded;                  /* since memory was given back */
+    uint64_t fs_bytes, fs_free_bytes; /* of its file system */
+    int low_space;                    /* free space is under min_free */
+    int spool_errno;  /* of the last write that failed, until it is cured */
+    int sync_each;    /* acknowledge what is on the disk, not what is written */
+    size_t n_failing; /* processes whose bytes the disk does not take */
     struct hl_table users, jobs, by_image, by_pid;
-    struct hl_peer *peers, *last_peer; /* list, oldest first */
+    struct hl_peer *peers, *last_peer;    /* list, oldest first */
+    struct hl_peer *parked, **parked_end; /* wait for room, in this order */
+    struct hl_process_list list[3];       /* by enum hl_process_state */
+    struct hl_process *sampled_next;      /* alive; where the next slice begins */
+    struct hl_process *fresh_next;        /* alive; never sampled from here on */
+    size_t n_fresh;
     size_t n_peers, n_new, n_keepers, n_gathers, n_alive;
-    int met_anyone;            /* private: a keeper or gather has come */
-    unsigned pass;             /* number of the last walk over new connections */
-    struct hl_process *ending; /* queue of those that died */
+    int met_anyone; /* private: a keeper or gather has come */
+    unsigned pass;  /* number of the last walk over new connections */
+    struct hl_process *ending, **ending_end; /* queue of those that died */
     struct hl_timer *ending_timer, *retry_timer, *sample_timer, *expire_timer,
-        *sync_timer, *private_timer, *watchdog_timer;
+        *sync_timer, *private_timer, *watchdog_timer, *tidy_timer, *fresh_timer;
     struct hl_signal *signals[4];
     int syncing, stopping;
+    int deaf; /* stopping: clients are read no more */
     int64_t started_ns;
-    uint8_t *scratch; /* HL_SCRATCH_BYTES */
-    int scratch_busy;
     uint8_t *page; /* HL_HEAP_PAGE_SIZE */
     struct hl_counters count;
 };

@@ -21,19 +21,31 @@
 #include <unistd.h>
 
 /* Until its parent has waited for it the kernel may not say how it ended. */
-enum { WAIT_FOR_PARENT_MS = 1000, ASK_AGAIN_MS = 10 };
+enum { WAIT_FOR_PARENT_MS = 1000, ASK_AGAIN_MS = 10, AT_ONCE = 64 };
 
-enum step { DONE, MORE, LATER, BLOCKED };
+enum step {
+    DONE,
+    MORE,
+    LATER,  /* its parent may say more */
+    BLOCKED /* until there is room, or the disk takes its bytes: hl_death_go_on */
+};
 
 /* ---- queue ---- */
 
 static void enqueue(struct hl_process *p)
 {
-    struct hl_process **at = &p->d->ending;
-    while (*at)
-        at = &(*at)->next_ending;
-    *at = p;
     p->next_ending = NULL;
+    *p->d->ending_end = p;
+    p->d->ending_end = &p->next_ending;
+}
+
+static struct hl_process *dequeue(struct hl_daemon *d)
+{
+    struct hl_process *p = d->ending;
+    d->ending = p->next_ending;
+    if (!d->ending)
+        d->ending_end = &d->ending;
+    return p;
 }
 
 void hl_death_begin(struct hl_process *p, const char *cause)
@@ -41,13 +53,13 @@ void hl_death_begin(struct hl_process *p, const char *cause)
     struct hl_log_about about = {p->job->shown, (int64_t)p->job->user->uid, p->pid};
     if (p->state != HL_PROCESS_ALIVE)
         return;
-    p->state = HL_PROCESS_ENDING;
+    hl_process_set_state(p, HL_PROCESS_ENDING);
     p->end_seen_ns = hl_mono_ns();
     hl_watch_free(p->pid_watch, NULL);
     p->pid_watch = NULL;
     hl_log(&p->d->log, HL_LOG_DEBUG, NULL, &about, "process %lld: ALIVE -> ENDING (%s)",
            (long long)p->pid, cause);
-    if (!p->ended_by_exec) /* else it would be the next image's */
+    if (p->pidfd < 0 && !p->ended_by_exec) /* else it has no memory, or another's */
         hl_process_sample(p, 1);
     enqueue(p);
     hl_timer_set(p->d->ending_timer, 0, 0);
@@ -67,16 +79,17 @@ static enum step read_sockets(struct hl_process *p)
         struct hl_peer *peer = p->peer[i];
         if (!peer)
             continue;
-        if (hl_peer_drain(peer, HL_PIECE_BYTES) > 0)
-            return MORE;
-        if (hl_buf_left(&p->pending))
+        int r = hl_peer_drain(peer, HL_READ_BYTES);
+        if (r > 0)
+            return r == HL_DRAIN_NO_ROOM ? BLOCKED : MORE;
+        if (p->failing || p->loading)
             return BLOCKED;
         if (p->peer[i]) { /* somebody else may hold it open: it is over */
             hl_peer_detach(peer);
             hl_peer_close(peer);
         }
     }
-    return hl_buf_left(&p->pending) ? BLOCKED : DONE;
+    return p->failing || p->loading ? BLOCKED : DONE;
 }
 
 /* ---- row buffer ---- */
@@ -131,45 +144,51 @@ static enum step close_rows(struct hl_process *p)
     return DONE;
 }
 
-/* One piece of [appended, head).  A piece holds the largest message there is. */
+static void note_dropped(struct hl_process *p, const struct hl_row_buffer *h)
+{
+    if (h->magic == HL_ROW_BUFFER_MAGIC && h->n_dropped > p->n_dropped)
+        p->n_dropped = h->n_dropped;
+}
+
+/* n bytes from offset at into the batch; how many were right, *bad as above. */
+static size_t take_piece(struct hl_process *p, uint64_t at, uint8_t *room, size_t n,
+                         int *bad)
+{
+    uint64_t capacity = p->rows_size - HL_ROW_BUFFER_DATA;
+    *bad = read_ring(p->rows_fd, capacity, at, room, n) != 0;
+    size_t used = *bad ? 0 : whole_messages(p, room, n, bad);
+    if (used && hl_append_read(p, room, used))
+        *bad = 1;
+    return used;
+}
+
+/* One piece of [appended, head).  The room holds the largest message there is. */
 static enum step take_rows(struct hl_process *p)
 {
-    struct hl_row_buffer h;
-    uint64_t capacity = p->rows_size - HL_ROW_BUFFER_DATA, at = p->spool.stream_bytes;
+    struct hl_row_buffer h = {0};
+    uint64_t at = p->spool->stream_bytes;
+    size_t have;
     int bad;
     if (p->rows_fd < 0)
         return DONE;
-    if (hl_path_pread_all(p->rows_fd, &h, sizeof h, 0) ||
-        h.magic != HL_ROW_BUFFER_MAGIC || h.version != HL_ROW_BUFFER_VERSION ||
-        h.head <= at) {
-        p->n_dropped = h.magic == HL_ROW_BUFFER_MAGIC && h.n_dropped > p->n_dropped
-                           ? h.n_dropped
-                           : p->n_dropped;
+    int unread = hl_path_pread_all(p->rows_fd, &h, sizeof h, 0);
+    note_dropped(p, &h);
+    if (unread || h.magic != HL_ROW_BUFFER_MAGIC || h.version != HL_ROW_BUFFER_VERSION ||
+        h.head <= at)
         return close_rows(p);
-    }
-    if (h.n_dropped > p->n_dropped)
-        p->n_dropped = h.n_dropped;
     uint64_t left = h.head - at;
-    if (left > capacity) { /* the ring has gone over what was never sent */
-        lose(p, &h, EOVERFLOW);
+    if (left > p->rows_size - HL_ROW_BUFFER_DATA) {
+        lose(p, &h, EOVERFLOW); /* the ring has gone over what was never sent */
         return close_rows(p);
     }
-    size_t n = left < HL_PIECE_BYTES ? (size_t)left : HL_PIECE_BYTES;
-    uint8_t *buf = malloc(n);
-    if (!buf)
+    uint8_t *room = hl_append_room(p->d, &have);
+    if (!room)
         return BLOCKED;
-    size_t used = 0;
-    bad = read_ring(p->rows_fd, capacity, at, buf, n) != 0;
-    if (!bad)
-        used = whole_messages(p, buf, n, &bad);
-    int held = used && hl_process_append(p, buf, used);
-    free(buf);
-    if (bad || !used) {
-        lose(p, &h, EBADMSG);
-        close_rows(p);
-        return held ? BLOCKED : DONE;
-    }
-    return held ? BLOCKED : MORE;
+    size_t n = left < have ? (size_t)left : have;
+    if (take_piece(p, at, room, n, &bad) && !bad)
+        return p->failing ? BLOCKED : MORE;
+    lose(p, &h, EBADMSG);
+    return close_rows(p);
 }
 
 /* ---- how it ended ---- */
@@ -197,15 +216,17 @@ static enum step find_end(struct hl_process *p, struct hl_end *end)
         return DONE;
     }
     int64_t waited = hl_mono_ns() - p->end_seen_ns;
+    int somebody_may_tell =
+        p->job->user->uid == p->d->self || p->job->n_keepers || hl_procfs_pidfd_tells();
     if (end->kind == HL_ENDED_EXIT || p->pidfd < 0 || p->d->stopping ||
-        waited >= (int64_t)WAIT_FOR_PARENT_MS * 1000000)
+        !somebody_may_tell || waited >= (int64_t)WAIT_FOR_PARENT_MS * 1000000)
         return DONE;
     return LATER;
 }
 
 /* ---- the record ---- */
 
-int hl_death_save(struct hl_process *p)
+void hl_death_save(struct hl_process *p)
 {
     uint8_t out[HL_WIRE_HEADER * 3 + 4096];
     struct hl_bye bye = {p->n_dropped, p->tally.n_rows + p->n_dropped};
@@ -215,9 +236,8 @@ int hl_death_save(struct hl_process *p)
         n += hl_encode_bye(out + n, sizeof out - (size_t)n, &bye);
     if (p->n_lost)
         n += hl_encode_loss(out + n, sizeof out - (size_t)n, &loss);
-    int r = hl_process_note(p, out, (size_t)n);
-    p->record_unsaved = r != 0;
-    return r;
+    hl_append_copy(p, out, (size_t)n);
+    p->record_noted = 1;
 }
 
 static enum step make_record(struct hl_process *p)
@@ -234,11 +254,22 @@ static enum step make_record(struct hl_process *p)
     return DONE;
 }
 
+static void count_ended(struct hl_process *p)
+{
+    struct hl_job *j = p->job;
+    j->n_rows += p->tally.n_rows;
+    j->n_dropped += p->n_dropped;
+    j->n_lost += p->n_lost;
+    p->d->count.processes_ended++;
+    p->d->count.rows_dropped += p->n_dropped;
+    p->d->count.rows_lost += p->n_lost;
+}
+
 static void finish(struct hl_process *p)
 {
     struct hl_log_about about = {p->job->shown, (int64_t)p->job->user->uid, p->pid};
     char text[32];
-    p->state = HL_PROCESS_ENDED;
+    hl_process_set_state(p, HL_PROCESS_ENDED);
     hl_end_text(&p->record->end, text);
     hl_log(&p->d->log, HL_LOG_DEBUG, NULL, &about, "process %lld: ENDING -> ENDED (%s)",
            (long long)p->pid, text);
@@ -247,8 +278,8 @@ static void finish(struct hl_process *p)
                "process %lld of job %s: %llu rows lost (%s)", (long long)p->pid,
                p->job->shown, (unsigned long long)p->n_lost, strerror(p->lost_reason));
     hl_process_close_descriptors(p);
-    p->d->count.n_ended++;
-    hl_death_save(p); /* tried again by timer when the disk is full */
+    count_ended(p);
+    hl_death_save(p);
     hl_job_ended(p->job);
 }
 
@@ -257,8 +288,6 @@ static enum step step(struct hl_process *p)
     enum step s = read_sockets(p);
     if (s == DONE)
         s = take_rows(p);
-    if (s == DONE && hl_buf_left(&p->pending))
-        s = BLOCKED;
     if (s == DONE)
         s = make_record(p);
     if (s == DONE)
@@ -285,33 +314,38 @@ static void meet_newcomers(struct hl_daemon *d)
     } while (p);
 }
 
+void hl_death_go_on(struct hl_daemon *d)
+{
+    if (d->ending)
+        hl_timer_set(d->ending_timer, 0, 0);
+}
+
+int hl_death_is_done(const struct hl_daemon *d)
+{
+    return !d->ending;
+}
+
 void hl_death_on_timer(void *daemon)
 {
     struct hl_daemon *d = daemon;
-    struct hl_process *p, *next;
-    int more = 0, later = 0;
+    size_t n = d->list[HL_PROCESS_ENDING].n, waiting = 0, left = AT_ONCE;
+    int more = n > left;
     meet_newcomers(d);
-    p = d->ending;
-    d->ending = NULL;
-    for (; p; p = next) {
-        next = p->next_ending;
-        p->next_ending = NULL;
+    for (; n && left && d->ending; n--, left--) {
+        struct hl_process *p = dequeue(d);
         enum step s = step(p);
         if (s == DONE)
             continue;
         enqueue(p);
         more |= s == MORE;
-        later |= s == LATER;
+        waiting++;
     }
-    if (d->ending)
-        hl_timer_set(d->ending_timer, more ? 0 : later ? ASK_AGAIN_MS : 1000, 0);
-}
-
-void hl_death_finish_all(struct hl_daemon *d)
-{
-    /* Blocked ones stay: their rows are in the clients' hands or in the buffer. */
-    for (int turn = 0; d->ending && turn < 1000; turn++)
-        hl_death_on_timer(d);
+    if (!d->ending)
+        return;
+    /* Where many wait for their parents, each is asked more rarely. */
+    if (waiting >= AT_ONCE)
+        more = 0;
+    hl_timer_set(d->ending_timer, more ? 0 : ASK_AGAIN_MS, 0);
 }
 
 void hl_death_told(struct hl_process *p, const struct hl_end *end)

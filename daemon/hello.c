@@ -13,10 +13,14 @@
 #include "process.h"
 #include "quota.h"
 #include "row_buffer.h"
+#include "sampling.h"
+#include "session.h"
+#include "store.h"
 #include "wire_link.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -118,7 +122,7 @@ static void leave_new(struct hl_peer *p, enum hl_peer_state s)
     p->d->n_new--;
     hl_timer_free(p->timer);
     p->timer = NULL;
-    p->d->count.n_hellos++;
+    p->d->count.hellos++;
 }
 
 static struct hl_process *new_process(struct hl_peer *p, const struct hl_hello *h,
@@ -141,34 +145,28 @@ static struct hl_process *new_process(struct hl_peer *p, const struct hl_hello *
         known.start_ticks = hl_start_ticks(p->pid);
     struct hl_process *proc = j ? hl_process_start(j, &known, body, n, &e) : NULL;
     if (!proc) {
-        hl_log(&d->log, HL_LOG_ERR, "spools not made", NULL, "cannot begin a spool: %s",
-               j ? e.text : "no memory left");
         if (j)
             hl_job_release(j);
-        hl_peer_refuse(p, HL_REFUSED_SPACE, "the collector cannot begin a spool");
+        hl_peer_refuse(p, HL_REFUSED_LIMIT, "the collector has no memory left");
     }
     return proc;
 }
 
-/* A hello of this role has come before: an earlier connection of it is read to
- * its end first.  -1: what it sent waits for the disk, and so must this one. */
-static int reconnect(struct hl_peer *p, struct hl_process *proc, int i)
+/* A hello of this role has come before: an earlier connection of it is read to its
+ * end first.  Where there is no room for that it is given up: what was not
+ * acknowledged is sent again. */
+static void reconnect(struct hl_peer *p, struct hl_process *proc, int i)
 {
     struct hl_peer *old = proc->peer[i];
     if (old)
-        while (hl_peer_drain(old, HL_PIECE_BYTES) > 0)
+        while (hl_peer_drain(old, HL_READ_BYTES) == 1)
             continue;
-    if (hl_buf_left(&proc->pending)) {
-        hl_peer_refuse(p, HL_REFUSED_SPACE, "the spool cannot be written now");
-        return -1;
-    }
     if (old && old->process == proc) {
         hl_peer_detach(old); /* its end is not the process's */
         hl_peer_close(old);
     }
     proc->peer[i] = p;
     p->process = proc;
-    return 0;
 }
 
 /* The second agent's hello goes into the spool as well, and one that says more
@@ -186,7 +184,7 @@ static int note_hello(struct hl_process *proc, const struct hl_hello *h,
     proc->n_hellos++;
     memcpy(out + HL_WIRE_HEADER, body, n);
     hl_wire_header_put(out, HL_MSG_HELLO, out + HL_WIRE_HEADER, (uint32_t)n);
-    if (hl_process_note(proc, out, HL_WIRE_HEADER + n))
+    if (hl_append_copy(proc, out, HL_WIRE_HEADER + n))
         return -1;
     return hl_process_keep_hello(proc, h->role, body, n);
 }
@@ -205,10 +203,34 @@ static struct hl_process *join(struct hl_peer *p, const struct hl_hello *h,
     return proc;
 }
 
+void hl_hello_answer(struct hl_peer *p)
+{
+    uint8_t out[HL_WIRE_HEADER + 16];
+    if (!p->want_ok || p->closing || p->state != HL_PEER_CLIENT)
+        return;
+    struct hl_hello_ok ok = {HL_WIRE_VERSION, p->process->written.stream};
+    p->want_ok = 0;
+    p->acked = ok.appended;
+    hl_peer_send(p, out, hl_encode_hello_ok(out, sizeof out, &ok));
+    hl_peer_resume(p);
+}
+
+/* What the sender is told that it has must be on the disk, and a file of the same
+ * image be known: its answer waits.  A heap agent needs none. */
+static void answer_agent(struct hl_peer *p, const struct hl_process *proc)
+{
+    p->want_ok = 1;
+    if (p->role == HL_ROLE_HEAP ||
+        (!proc->n_flying && !proc->loading && !hl_buf_left(&proc->held)))
+        hl_hello_answer(p);
+    else if (proc->failing)
+        hl_peer_refuse(p, HL_REFUSED_SPACE, "the collector cannot write its spool (%s)",
+                       strerror(p->d->spool_errno));
+}
+
 static void take_agent(struct hl_peer *p, const struct hl_hello *h, const uint8_t *body,
                        size_t n)
 {
-    uint8_t out[HL_WIRE_HEADER + 16];
     int i = h->role == HL_ROLE_FRAMES;
     struct handed fds;
     const char *why;
@@ -217,16 +239,16 @@ static void take_agent(struct hl_peer *p, const struct hl_hello *h, const uint8_
         return;
     }
     struct hl_process *proc = join(p, h, body, n);
-    if (!proc || reconnect(p, proc, i))
+    if (!proc)
         return;
+    reconnect(p, proc, i);
     leave_new(p, HL_PEER_CLIENT);
     keep_descriptors(p, proc, &fds);
     if (i && h->flags & HL_HELLO_UNSHARED)
         proc->flags |= HL_PROC_UNSHARED;
     hl_process_watch(proc, p->fd, p->pid);
-    hl_process_sample(proc, 1);
-    struct hl_hello_ok ok = {HL_WIRE_VERSION, proc->spool.stream_bytes};
-    hl_peer_send(p, out, hl_encode_hello_ok(out, sizeof out, &ok));
+    hl_sampling_first(proc);
+    answer_agent(p, proc);
 }
 
 /* ---- keepers and gathers ---- */
@@ -251,25 +273,15 @@ static void take_keeper(struct hl_peer *p, const struct hl_hello *h)
     p->d->met_anyone = 1;
 }
 
-/* root may read any user's job: where a key is known of several, its own. */
-static struct hl_job *job_to_read(struct hl_daemon *d, uid_t uid, struct hl_str key)
-{
-    struct hl_job *j = hl_job_find(d, uid, key);
-    const struct hl_user *u;
-    for (size_t at = 0; !j && uid == 0 && (u = hl_table_next(&d->users, &at));)
-        j = hl_job_find(d, u->uid, key);
-    return j;
-}
-
 static void take_gather(struct hl_peer *p, const struct hl_hello *h)
 {
-    p->job = job_to_read(p->d, p->uid, h->key);
-    if (h->key.n)
-        memcpy(p->key, h->key.p, h->key.n);
-    p->key[h->key.n] = 0;
-    leave_new(p, HL_PEER_GATHER);
-    if (p->job)
-        p->job->n_gathers++;
+    p->key = calloc(1, h->key.n + 1);
+    if (!p->key) {
+        hl_peer_refuse(p, HL_REFUSED_LIMIT, "the collector has no memory left");
+        return;
+    }
+    memcpy(p->key, h->key.p, h->key.n);
+    leave_new(p, HL_PEER_GATHER); /* its job is looked for when it asks */
     p->d->n_gathers++;
     p->d->met_anyone = 1;
 }
@@ -278,15 +290,10 @@ void hl_hello_take(struct hl_peer *p, const uint8_t *body, size_t n)
 {
     uint8_t out[HL_WIRE_HEADER + 16];
     struct hl_hello h;
-    int code = hl_decode_hello(body, n, &h);
+    char why[160];
+    int code = hl_session_hello(body, n, &h, why);
     if (code) {
-        hl_peer_refuse(p, HL_REFUSED_PROTOCOL, "HELLO: %s", hl_wire_strerror(code));
-        return;
-    }
-    if (h.wire_min > HL_WIRE_VERSION || h.wire_max < HL_WIRE_VERSION_MIN) {
-        hl_peer_refuse(p, HL_REFUSED_VERSION,
-                       "you speak protocol versions %u to %u, this collector %d to %d",
-                       h.wire_min, h.wire_max, HL_WIRE_VERSION_MIN, HL_WIRE_VERSION);
+        hl_peer_refuse(p, (enum hl_refusal)code, "%s", why);
         return;
     }
     p->role = h.role;

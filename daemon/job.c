@@ -9,15 +9,12 @@
 #include "peer.h"
 #include "lifetime.h"
 #include "process.h"
+#include "store.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const char *const state_names[] = {"NONE", "LIVE", "QUIET", "READ", "DONE"};
 
@@ -82,11 +79,12 @@ void hl_job_free(struct hl_job *j)
     uint8_t k[sizeof j->user->uid + HL_KEY_MAX];
     struct hl_daemon *d = j->d;
     hl_table_remove(&d->jobs, k, table_key(j->user->uid, j->key, strlen(j->key), k));
-    for (size_t i = 0; i < j->n_processes; i++)
-        hl_process_free(j->process[i]);
+    for (size_t i = 0; i < j->n_members; i++)
+        if (j->member[i].live)
+            hl_process_free(j->member[i].live);
     d->n_alive -= j->n_alive; /* at the daemon's end some still are */
     j->user->n_alive -= j->n_alive;
-    free(j->process);
+    free(j->member);
     free(j->told);
     j->user->n_jobs--;
     hl_user_release(d, j->user);
@@ -95,7 +93,7 @@ void hl_job_free(struct hl_job *j)
 
 void hl_job_release(struct hl_job *j)
 {
-    if (!j->n_processes && !j->n_keepers && !j->n_gathers)
+    if (!j->n_processes && !j->n_keepers && !j->n_gathers && !j->n_tasks)
         hl_job_free(j);
 }
 
@@ -112,15 +110,12 @@ void hl_job_folder(const struct hl_job *j, char *out)
     hl_escape_key(j->key, HL_KEY_NAME_MAX, out + n);
 }
 
-int hl_job_make_folder(struct hl_job *j)
+void hl_job_spool_name(const struct hl_job *j, int64_t pid, uint64_t image, char *out)
 {
-    char name[HL_NAME_CAP], user[16];
-    snprintf(user, sizeof user, "%u", (unsigned)j->user->uid);
-    hl_job_folder(j, name);
-    if ((mkdirat(j->d->root, user, 0700) && errno != EEXIST) ||
-        (mkdirat(j->d->root, name, 0700) && errno != EEXIST))
-        return -errno;
-    return 0;
+    hl_job_folder(j, out);
+    size_t n = strlen(out);
+    out[n++] = '/';
+    hl_process_file_name(j->key, pid, image, ".spool", out + n);
 }
 
 /* ---- states ---- */
@@ -143,26 +138,49 @@ void hl_job_set_state(struct hl_job *j, enum hl_job_state s, const char *cause)
     j->state = s;
 }
 
-int hl_job_add(struct hl_job *j, struct hl_process *p)
+/* ---- members ---- */
+
+int64_t hl_job_add(struct hl_job *j, int64_t pid, uint64_t start_ticks, uint64_t image)
 {
-    if (j->n_processes == j->cap) {
+    if (j->n_members == j->cap) {
         size_t cap = j->cap ? 2 * j->cap : 4;
-        struct hl_process **q = realloc(j->process, cap * sizeof *q);
-        if (!q)
+        struct hl_member *q = realloc(j->member, cap * sizeof *q);
+        if (!q || cap > UINT32_MAX)
             return -1;
-        j->process = q;
+        j->member = q;
         j->cap = cap;
     }
-    p->id = (uint32_t)j->n_processes;
-    j->process[j->n_processes++] = p;
-    return 0;
+    j->n_processes++;
+    j->member[j->n_members] = (struct hl_member){pid, start_ticks, image, NULL};
+    return (int64_t)j->n_members++;
 }
 
-void hl_job_drop_last(struct hl_job *j)
+int64_t hl_job_folded(const struct hl_job *j, int64_t pid, uint64_t image)
 {
-    hl_process_free(j->process[--j->n_processes]);
-    hl_job_release(j);
+    for (size_t i = 0; i < j->n_members; i++)
+        if (j->member[i].image == image && j->member[i].pid == pid && !j->member[i].live)
+            return (int64_t)i;
+    return -1;
 }
+
+void hl_job_fold(struct hl_job *j)
+{
+    for (size_t i = 0; i < j->n_members && j->n_open; i++)
+        if (j->member[i].live)
+            hl_process_fold(j->member[i].live);
+}
+
+int hl_job_is_at_rest(const struct hl_job *j)
+{
+    if (j->n_alive || j->n_gathers || j->n_tasks || !j->n_processes)
+        return 0;
+    for (size_t i = 0; j->n_open && i < j->n_members; i++)
+        if (j->member[i].live && !hl_process_is_settled(j->member[i].live))
+            return 0;
+    return 1;
+}
+
+/* ---- begin and end ---- */
 
 /* The marker that outlives a restart of the daemon. */
 static void taken_name(const struct hl_job *j, char *out, size_t cap)
@@ -172,17 +190,23 @@ static void taken_name(const struct hl_job *j, char *out, size_t cap)
     snprintf(out, cap, "%s/taken", folder);
 }
 
+static void forget_taken(struct hl_job *j)
+{
+    char name[HL_NAME_CAP + 8];
+    taken_name(j, name, sizeof name);
+    hl_store_unlink(j->d, name);
+    j->taken = 0;
+}
+
 void hl_job_started(struct hl_job *j)
 {
     j->n_alive++;
     j->user->n_alive++;
     j->d->n_alive++;
-    if (j->taken) { /* new data: what was read whole is whole no more */
-        char name[HL_NAME_CAP + 8];
-        taken_name(j, name, sizeof name);
-        unlinkat(j->d->root, name, 0);
-        j->taken = 0;
-    }
+    if (!j->begun_real_ns)
+        j->begun_real_ns = hl_real_ns();
+    if (j->taken) /* new data: what was read whole is whole no more */
+        forget_taken(j);
     hl_job_set_state(j, HL_JOB_LIVE, "hello");
 }
 
@@ -199,65 +223,57 @@ void hl_job_ended(struct hl_job *j)
     hl_lifetime_check(j->d);
 }
 
-int hl_job_taken(struct hl_job *j)
+struct taken {
+    struct hl_job *j;
+    void (*done)(struct hl_job *j, int result);
+};
+
+static void taken_noted(void *ctx, int result)
 {
-    char name[HL_NAME_CAP + 8];
-    if (j->n_processes) {
-        taken_name(j, name, sizeof name);
-        int fd =
-            openat(j->d->root, name, O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd < 0)
-            return -errno;
-        close(fd);
-    }
-    j->taken = 1;
-    j->taken_real_ns = hl_real_ns();
-    if (!j->n_alive)
+    struct taken *t = ctx;
+    struct hl_job *j = t->j;
+    j->n_tasks--;
+    if (result) {
+        j->taken = 0;
+    } else if (!j->n_alive) {
+        j->taken_real_ns = hl_real_ns();
         hl_job_set_state(j, HL_JOB_DONE, "read whole");
-    return 0;
+    }
+    t->done(j, result);
+    free(t);
+    hl_job_release(j);
 }
 
-/* Files that were put aside go with their job. */
-static void remove_bad_files(struct hl_daemon *d, const char *folder)
+int hl_job_taken(struct hl_job *j, void (*done)(struct hl_job *j, int result))
 {
-    int fd = openat(d->root, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    struct dirent *de;
-    while (dir && (de = readdir(dir))) {
-        size_t n = strlen(de->d_name);
-        if (n > 4 && strcmp(de->d_name + n - 4, ".bad") == 0)
-            unlinkat(fd, de->d_name, 0);
-    }
-    if (dir)
-        closedir(dir);
-    else if (fd >= 0)
-        close(fd);
+    char name[HL_NAME_CAP + 8];
+    struct taken *t = malloc(sizeof *t);
+    if (!t)
+        return -1;
+    *t = (struct taken){j, done};
+    j->n_tasks++;
+    j->taken = 1;
+    taken_name(j, name, sizeof name);
+    if (!j->n_processes) /* nothing to mark, and no folder to do it in */
+        taken_noted(t, 0);
+    else if (hl_store_touch(j->d, name, taken_noted, t))
+        taken_noted(t, -ENOMEM);
+    return 0;
 }
 
 void hl_job_remove(struct hl_job *j, const char *cause)
 {
     struct hl_log_about about = hl_job_about(j);
-    char name[HL_NAME_CAP + 8];
+    char name[HL_NAME_CAP];
     struct hl_daemon *d = j->d;
     hl_log(&d->log, HL_LOG_INFO, "jobs removed", &about,
            "job %s of uid %u: its %zu spools are removed (%s)", j->shown,
            (unsigned)j->user->uid, j->n_processes, cause);
-    for (size_t i = 0; i < j->n_processes; i++) {
-        struct hl_process *p = j->process[i];
-        int r = hl_spool_remove(&p->spool);
-        if (r && r != -ENOENT)
-            hl_log(&d->log, HL_LOG_ERR, "spools not removed", &about,
-                   "cannot remove the spool %s: %s", p->spool.name, strerror(-r));
-        j->user->spool_bytes -= p->spool.size;
-    }
-    taken_name(j, name, sizeof name);
-    unlinkat(d->root, name, 0);
+    j->user->spool_bytes -= j->spool_bytes;
     hl_job_folder(j, name);
-    remove_bad_files(d, name);
-    unlinkat(d->root, name, AT_REMOVEDIR);
-    snprintf(name, sizeof name, "%u", (unsigned)j->user->uid);
-    unlinkat(d->root, name, AT_REMOVEDIR); /* stays while it holds other jobs */
+    uid_t uid = j->user->uid;
     hl_job_free(j);
+    hl_store_remove_folder(d, uid, name);
 }
 
 /* ---- what keepers say ---- */

@@ -26,18 +26,31 @@ struct hl_told_end {
 };
 enum { HL_TOLD_MAX = 1024 };
 
+/* A process that belongs to the job; its place is its id. */
+struct hl_member {
+    int64_t pid; /* -1: nobody, the process is at another place */
+    uint64_t start_ticks, image;
+    struct hl_process *live; /* NULL: folded, all of it is in its spool */
+};
+
 struct hl_job {
     struct hl_daemon *d;
     struct hl_user *user;
     char key[HL_KEY_MAX + 1];
     char shown[128]; /* the key, fit for a log line */
     enum hl_job_state state;
-    struct hl_process **process; /* by id */
-    size_t n_processes, cap;
+    struct hl_member *member; /* by id */
+    size_t n_members, cap;
+    size_t n_processes; /* members that are somebody */
     size_t n_alive;
+    size_t n_open; /* in memory */
     uint32_t n_keepers, n_keepers_ever;
     size_t n_gathers;
+    size_t n_tasks; /* work under way in a lane that knows the job */
+    uint64_t spool_bytes;
+    uint64_t n_rows, n_dropped, n_lost; /* of processes that ended since the start */
     int taken;
+    int64_t begun_real_ns;
     int64_t ended_real_ns; /* when the last process ended */
     int64_t taken_real_ns;
     struct hl_told_end *told; /* ring of HL_TOLD_MAX, or NULL */
@@ -52,17 +65,23 @@ struct hl_job *hl_job_get(struct hl_daemon *d, struct hl_user *u, struct hl_str 
 void hl_job_release(struct hl_job *j);
 /* Its folder below the spools, "UID/ESCAPED-KEY"; out: HL_NAME_CAP bytes. */
 void hl_job_folder(const struct hl_job *j, char *out);
-/* Make that folder; 0 or a negative errno. */
-int hl_job_make_folder(struct hl_job *j);
-int hl_job_add(struct hl_job *j, struct hl_process *p);
-/* Take the process added last out again, and free it; so goes an empty job. */
-void hl_job_drop_last(struct hl_job *j);
+/* A new member; its id, or -1: no memory. */
+int64_t hl_job_add(struct hl_job *j, int64_t pid, uint64_t start_ticks, uint64_t image);
+/* The place of an image that is folded; -1. */
+int64_t hl_job_folded(const struct hl_job *j, int64_t pid, uint64_t image);
+/* The member's spool below the root; out: 2 * HL_NAME_CAP bytes. */
+void hl_job_spool_name(const struct hl_job *j, int64_t pid, uint64_t image, char *out);
+/* Fold every process of it that may be. */
+void hl_job_fold(struct hl_job *j);
+/* Nothing of it is alive, read or under way. */
+int hl_job_is_at_rest(const struct hl_job *j);
 void hl_job_set_state(struct hl_job *j, enum hl_job_state s, const char *cause);
 /* A process began or ended: the states and those who wait follow. */
 void hl_job_started(struct hl_job *j);
 void hl_job_ended(struct hl_job *j);
-/* A gather has read and written everything. */
-int hl_job_taken(struct hl_job *j);
+/* A gather has read and written everything: noted on the disk, then done is
+ * called with the result (0 or a negative errno).  -1: no memory. */
+int hl_job_taken(struct hl_job *j, void (*done)(struct hl_job *j, int result));
 /* Remove the job with all its spools. */
 void hl_job_remove(struct hl_job *j, const char *cause);
 /* Free the job's memory; its files stay. */

@@ -39,7 +39,7 @@ void hl_lifetime_on_timer(void *daemon)
 {
     struct hl_daemon *d = daemon;
     int64_t age_ns = hl_mono_ns() - d->started_ns;
-    if (d->n_keepers || d->n_gathers || d->n_new)
+    if (d->n_keepers || d->n_gathers || d->n_new || !d->scanned)
         return; /* their end calls again */
     if (!d->met_anyone && age_ns < (int64_t)FIRST_WAIT_S * 1000000000) {
         hl_timer_set(d->private_timer, FIRST_WAIT_S * 1000, 0);
@@ -63,15 +63,14 @@ static int is_run_folder(const char *dir)
            dir[n + 1] != '.' && !strchr(dir + n + 1, '/');
 }
 
-/* Only what is known to be ours: --spool may name any folder. */
-static void remove_spools(struct hl_daemon *d)
+void hl_lifetime_remove_spools(struct hl_daemon *d)
 {
     struct hl_job *j;
+    if (!d->private_run || !all_taken(d))
+        return;
     for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));)
-        if (j->n_processes)
+        if (j->n_processes && hl_job_is_at_rest(j))
             hl_job_remove(j, "read whole");
-    unlinkat(d->root, "lock", 0);
-    rmdir(d->set.spool);
 }
 
 /* The folder that a run's socket or spool lies in. */
@@ -90,7 +89,9 @@ void hl_lifetime_clean(struct hl_daemon *d)
 {
     if (!d->private_run || !all_taken(d))
         return;
-    remove_spools(d);
+    /* Only what is known to be ours: --spool may name any folder. */
+    unlinkat(d->root, "lock", 0);
+    rmdir(d->set.spool);
     remove_run_folder(d->set.socket);
     remove_run_folder(
         d->set.spool); /* another one when a gather reads a spool that was left */

@@ -10,7 +10,9 @@
 /* Something changed: may a private collector end?  Nothing for the service. */
 void hl_lifetime_check(struct hl_daemon *d);
 void hl_lifetime_on_timer(void *daemon);
-/* At the end: remove what nobody needs any more. */
+/* At the end, nothing alive: remove spools that were read whole; then, when that is
+ * done, the folder. */
+void hl_lifetime_remove_spools(struct hl_daemon *d);
 void hl_lifetime_clean(struct hl_daemon *d);
 
 #endif

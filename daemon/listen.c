@@ -141,7 +141,7 @@ static int no_descriptors(int err)
 /* At the limit: clients wait in the backlog until descriptors return. */
 static void wait_for_descriptors(struct hl_daemon *d, int err)
 {
-    d->count.n_no_descriptors++;
+    d->count.accept_failed++;
     hl_log(
         &d->log, HL_LOG_WARNING, "no descriptors", NULL,
         "cannot accept: %s; those connected are served, others wait (raise LimitNOFILE)",

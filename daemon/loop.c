@@ -11,6 +11,10 @@
 struct hl_loop {
     uv_loop_t uv;
     int stopping;
+    uv_prepare_t before;
+    uv_check_t after;
+    void (*turn)(void *ctx);
+    void *turn_ctx;
 };
 
 struct hl_watch {
@@ -63,8 +67,63 @@ void hl_loop_stop(struct hl_loop *l)
     uv_stop(&l->uv);
 }
 
+static void on_deadline(uv_timer_t *t)
+{
+    *(int *)t->data = 1;
+}
+
+static void closed(uv_handle_t *h)
+{
+    *(int *)h->data = 2;
+}
+
+int hl_loop_wait(struct hl_loop *l, int (*busy)(void *ctx), void *ctx, uint64_t ms)
+{
+    uv_timer_t t;
+    int over = 0, still;
+    uv_timer_init(&l->uv, &t);
+    t.data = &over;
+    uv_update_time(&l->uv);
+    uv_timer_start(&t, on_deadline, ms, 0);
+    while ((still = busy(ctx)) && !over)
+        uv_run(&l->uv, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)&t, closed);
+    while (over != 2)
+        uv_run(&l->uv, UV_RUN_NOWAIT);
+    return still ? -1 : 0;
+}
+
+static void before_poll(uv_prepare_t *h)
+{
+    const struct hl_loop *l = h->data;
+    l->turn(l->turn_ctx);
+}
+
+static void after_poll(uv_check_t *h)
+{
+    const struct hl_loop *l = h->data;
+    l->turn(l->turn_ctx);
+}
+
+int hl_loop_on_turn(struct hl_loop *l, void (*fn)(void *ctx), void *ctx)
+{
+    l->turn = fn;
+    l->turn_ctx = ctx;
+    uv_prepare_init(&l->uv, &l->before);
+    uv_check_init(&l->uv, &l->after);
+    l->before.data = l->after.data = l;
+    return uv_prepare_start(&l->before, before_poll) ||
+                   uv_check_start(&l->after, after_poll)
+               ? -1
+               : 0;
+}
+
 int hl_loop_free(struct hl_loop *l)
 {
+    if (l->turn) {
+        uv_close((uv_handle_t *)&l->before, NULL);
+        uv_close((uv_handle_t *)&l->after, NULL);
+    }
     int r = uv_loop_close(&l->uv);
     /* Closed handles and work under way get their turn; should a handle have
      * been forgotten, this must not wait for it. */

@@ -20,6 +20,10 @@ struct hl_loop *hl_loop_new(void);
 /* Run until hl_loop_stop; 0. */
 int hl_loop_run(struct hl_loop *l);
 void hl_loop_stop(struct hl_loop *l);
+/* Go on while busy says so, at most ms. 0, or -1: it is still busy. */
+int hl_loop_wait(struct hl_loop *l, int (*busy)(void *ctx), void *ctx, uint64_t ms);
+/* Called before the loop waits and after it has waited, in each turn. */
+int hl_loop_on_turn(struct hl_loop *l, void (*fn)(void *ctx), void *ctx);
 /* Let closed handles go and free the loop.  0, or -1: a handle was forgotten. */
 int hl_loop_free(struct hl_loop *l);
 

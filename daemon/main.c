@@ -14,7 +14,8 @@
 #include "lifetime.h"
 #include "process.h"
 #include "procfs.h"
-#include "quota.h"
+#include "sampling.h"
+#include "stop.h"
 #include "store.h"
 
 #include "heap_page.h"
@@ -25,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -155,15 +157,12 @@ static void say_state(struct hl_daemon *d)
     const struct hl_job *j;
     hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL,
            "state: %zu connections, %zu jobs, %zu processes alive; %llu hellos, %llu "
-           "refused, "
-           "%llu messages, %llu bytes, %llu rows, %llu ended, %llu failed appends, %llu "
-           "times "
+           "messages, %llu bytes, %llu rows, %llu ended, %llu failed appends, %llu times "
            "without descriptors",
-           d->n_peers, d->jobs.n, d->n_alive, (unsigned long long)c->n_hellos,
-           (unsigned long long)c->n_refused, (unsigned long long)c->n_messages,
-           (unsigned long long)c->n_bytes, (unsigned long long)c->n_rows,
-           (unsigned long long)c->n_ended, (unsigned long long)c->n_failed_appends,
-           (unsigned long long)c->n_no_descriptors);
+           d->n_peers, d->jobs.n, d->n_alive, (unsigned long long)c->hellos,
+           (unsigned long long)c->messages, (unsigned long long)c->bytes,
+           (unsigned long long)c->rows, (unsigned long long)c->processes_ended,
+           (unsigned long long)c->appends_failed, (unsigned long long)c->accept_failed);
     for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));) {
         struct hl_log_about about = hl_job_about(j);
         hl_log(&d->log, HL_LOG_NOTICE, NULL, &about,
@@ -175,9 +174,9 @@ static void say_state(struct hl_daemon *d)
 
 static void set_timers(struct hl_daemon *d)
 {
-    uint64_t sample = (uint64_t)(d->set.sample_interval_ns / 1000000);
     uint64_t sync = (uint64_t)(d->set.sync_interval_ns / 1000000);
-    hl_timer_set(d->sample_timer, sample, sample);
+    d->sync_each = !d->private_run && !sync;
+    hl_sampling_set(d);
     if (sync && !d->private_run)
         hl_timer_set(d->sync_timer, sync, sync);
     else
@@ -185,33 +184,66 @@ static void set_timers(struct hl_daemon *d)
     hl_store_set_expire_timer(d);
 }
 
-static void reload(struct hl_daemon *d)
-{
+struct reload {
+    struct hl_task task;
+    struct hl_daemon *d;
     struct hl_settings fresh;
-    struct hl_err e = {0};
-    hl_notify("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(hl_mono_ns() / 1000));
-    hl_settings_init(&fresh);
-    if (hl_settings_load(&fresh, d->conf_file, d->conf_missing_ok, &e)) {
-        hl_log(&d->log, HL_LOG_ERR, NULL, NULL,
-               "the new configuration is not used, the old one stays: %s", e.text);
-        hl_notify(
-            "READY=1\nSTATUS=old configuration in force, the new one is invalid: %s",
-            e.text);
-        return;
-    }
-    const char *key = hl_settings_needs_restart(&d->configured, &fresh);
+    struct hl_err e;
+    int bad;
+};
+
+static void reload_work(struct hl_task *t)
+{
+    struct reload *r = (struct reload *)t;
+    hl_settings_init(&r->fresh);
+    r->bad =
+        hl_settings_load(&r->fresh, r->d->conf_file, r->d->conf_missing_ok, &r->e) != 0;
+}
+
+static void put_in_force(struct hl_daemon *d, struct hl_settings *fresh)
+{
+    const char *key = hl_settings_needs_restart(&d->configured, fresh);
     if (key)
         hl_log(&d->log, HL_LOG_WARNING, NULL, NULL,
                "%s has changed: this needs a restart, the old value stays in force", key);
-    hl_settings_keep_fixed(&fresh, &d->set);
-    d->set = fresh;
-    d->log.level = fresh.log_level;
-    d->log.burst = (uint32_t)fresh.log_burst;
-    hl_quota_measure(d);
+    hl_settings_keep_fixed(fresh, &d->set);
+    d->set = *fresh;
+    d->log.level = fresh->log_level;
+    d->log.burst = (uint32_t)fresh->log_burst;
+    d->count.reloads++;
+    hl_store_check(d);
     set_timers(d);
     hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "configuration %s read again",
            d->conf_file);
     hl_notify("READY=1\nSTATUS=configuration read again");
+}
+
+static void reload_done(struct hl_task *t)
+{
+    struct reload *r = (struct reload *)t;
+    struct hl_daemon *d = r->d;
+    if (r->bad) {
+        d->count.reload_failures++;
+        hl_log(&d->log, HL_LOG_ERR, NULL, NULL,
+               "the new configuration is not used, the old one stays: %s", r->e.text);
+        hl_notify(
+            "READY=1\nSTATUS=old configuration in force, the new one is invalid: %s",
+            r->e.text);
+    } else {
+        put_in_force(d, &r->fresh);
+    }
+    free(r);
+}
+
+static void reload(struct hl_daemon *d)
+{
+    struct reload *r = calloc(1, sizeof *r);
+    if (!r)
+        return;
+    hl_notify("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(hl_mono_ns() / 1000));
+    r->task = (struct hl_task){reload_work, reload_done, NULL};
+    r->d = d;
+    hl_lane_add(&d->reads, &r->task);
 }
 
 void hl_daemon_stop(struct hl_daemon *d)
@@ -231,29 +263,13 @@ static void on_signal(void *ctx, int number)
         hl_daemon_stop(d);
 }
 
-/* While the end is under way nobody waits for signals in the loop. */
-static void end_at_once(int number)
-{
-    (void)number;
-    _exit(0);
-}
-
-/* ---- samples ---- */
-
-static void on_sample(void *ctx)
-{
-    struct hl_daemon *d = ctx;
-    const struct hl_job *j;
-    for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));)
-        for (size_t i = 0; j->n_alive && i < j->n_processes; i++)
-            hl_process_sample(j->process[i], 0);
-}
+/* ---- timers ---- */
 
 static void on_watchdog(void *ctx)
 {
     struct hl_daemon *d = ctx;
     hl_notify("WATCHDOG=1\nSTATUS=%zu jobs, %zu processes alive%s", d->jobs.n, d->n_alive,
-              d->spool_failing ? ", the spool cannot be written" : "");
+              d->spool_errno ? ", the spool cannot be written" : "");
 }
 
 /* ---- start and end ---- */
@@ -263,11 +279,15 @@ static int make_timers(struct hl_daemon *d)
     const struct {
         struct hl_timer **timer;
         hl_timer_fn *fn;
-    } all[] = {
-        {&d->ending_timer, hl_death_on_timer}, {&d->retry_timer, hl_store_on_retry},
-        {&d->sample_timer, on_sample},         {&d->expire_timer, hl_store_on_expire},
-        {&d->sync_timer, hl_store_on_sync},    {&d->private_timer, hl_lifetime_on_timer},
-        {&d->watchdog_timer, on_watchdog}};
+    } all[] = {{&d->ending_timer, hl_death_on_timer},
+               {&d->retry_timer, hl_store_on_retry},
+               {&d->sample_timer, hl_sampling_on_timer},
+               {&d->expire_timer, hl_store_on_expire},
+               {&d->sync_timer, hl_store_on_sync},
+               {&d->private_timer, hl_lifetime_on_timer},
+               {&d->watchdog_timer, on_watchdog},
+               {&d->tidy_timer, hl_tidy_on_timer},
+               {&d->fresh_timer, hl_sampling_on_fresh}};
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!(*all[i].timer = hl_timer_new(d->loop, all[i].fn, d)))
@@ -284,14 +304,19 @@ static int start(struct hl_daemon *d, struct hl_err *e)
     d->overflow_uid = hl_procfs_uids_hidden();
     d->started_ns = hl_mono_ns();
     d->loop = hl_loop_new();
-    d->scratch = malloc(HL_SCRATCH_BYTES);
     d->page = aligned_alloc(64, HL_HEAP_PAGE_SIZE);
-    if (!d->loop || !d->scratch || !d->page || make_timers(d))
+    d->ending_end = &d->ending;
+    d->parked_end = &d->parked;
+    if (!d->loop || !d->page || make_timers(d) || hl_append_init(d) ||
+        hl_loop_on_turn(d->loop, hl_append_turn, d))
         return hl_fail(e, ENOMEM, "cannot start: no memory or no descriptors left");
+    hl_lane_init(&d->writes, d->loop);
+    hl_lane_init(&d->reads, d->loop);
+    hl_lane_init(&d->syncs, d->loop);
     if (hl_store_open(d, e) || hl_listen_open(d, e))
         return -1;
-    /* Before anybody is answered: a process that comes back must be found. */
-    hl_store_restore(d);
+    if (hl_store_restore(d))
+        return hl_fail(e, ENOMEM, "cannot start: no memory left");
     if (hl_listen_start(d, e))
         return -1;
     set_timers(d);
@@ -302,93 +327,6 @@ static int start(struct hl_daemon *d, struct hl_err *e)
     return 0;
 }
 
-/* Those still alive: what is known of them, so that the next start has it. */
-static void note_living_process(struct hl_process *p)
-{
-    struct hl_record_msg m;
-    if (p->state == HL_PROCESS_ENDED)
-        return;
-    hl_process_record(p, hl_mono_ns(), &m);
-    m.end = (struct hl_end){HL_ENDED_SAMPLED, 0};
-    if (!p->record && !(p->record = malloc(sizeof m)))
-        return;
-    *p->record = m;
-    hl_death_save(p);
-}
-
-static void note_living(struct hl_daemon *d)
-{
-    const struct hl_job *j;
-    for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));)
-        for (size_t i = 0; i < j->n_processes; i++)
-            note_living_process(j->process[i]);
-}
-
-static void finish_accepted(struct hl_daemon *d)
-{
-    struct hl_peer *p;
-    hl_death_finish_all(d);
-    d->pass++; /* each once; draining one may close others */
-    do {
-        for (p = d->peers; p && (p->state != HL_PEER_CLIENT || p->pass == d->pass);)
-            p = p->next;
-        if (p) {
-            p->pass = d->pass;
-            hl_peer_drain(p, HL_PIECE_BYTES);
-        }
-    } while (p);
-    hl_death_finish_all(d);
-    note_living(d);
-}
-
-static void close_peers(struct hl_daemon *d)
-{
-    while (d->peers) {
-        hl_peer_detach(d->peers); /* our end is not the end of its process */
-        hl_peer_close(d->peers);
-    }
-}
-
-static void release(struct hl_daemon *d)
-{
-    struct hl_timer **timers[] = {&d->ending_timer,  &d->retry_timer, &d->sample_timer,
-                                  &d->expire_timer,  &d->sync_timer,  &d->private_timer,
-                                  &d->watchdog_timer};
-    struct hl_job *j;
-    close_peers(d);
-    for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));)
-        hl_job_free(j);
-    for (size_t i = 0; i < sizeof timers / sizeof *timers; i++)
-        hl_timer_free(*timers[i]);
-    for (size_t i = 0; i < 4; i++)
-        hl_signal_free(d->signals[i]);
-    hl_table_fini(&d->users);
-    hl_table_fini(&d->jobs);
-    hl_table_fini(&d->by_image);
-    hl_table_fini(&d->by_pid);
-    if (d->loop && hl_loop_free(d->loop))
-        hl_log(&d->log, HL_LOG_ERR, NULL, NULL, "a handle of the loop was forgotten");
-    hl_store_close(d);
-    free(d->scratch);
-    free(d->page);
-}
-
-static void stop(struct hl_daemon *d)
-{
-    signal(SIGTERM, end_at_once);
-    signal(SIGINT, end_at_once);
-    hl_notify("STOPPING=1\nSTATUS=finishing what was accepted");
-    hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "stopping: %zu processes alive",
-           d->n_alive);
-    d->stopping = 1;
-    hl_listen_close(d);
-    finish_accepted(d);
-    close_peers(d);
-    if (!d->private_run)
-        hl_store_sync_all(d);
-    hl_lifetime_clean(d);
-}
-
 static int run(struct hl_daemon *d)
 {
     struct hl_err e = {0};
@@ -396,7 +334,7 @@ static int run(struct hl_daemon *d)
         hl_log(&d->log, HL_LOG_ERR, NULL, NULL, "%s", e.text);
         hl_notify("STATUS=%s\nERRNO=%d", e.text, e.code < 10000 ? e.code : 0);
         hl_listen_close(d);
-        release(d);
+        hl_stop_release(d);
         return EXIT_WORK;
     }
     hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "heapline %s listens on %s, spools in %s",
@@ -405,10 +343,20 @@ static int run(struct hl_daemon *d)
            d->set.spool);
     hl_notify("READY=1\nSTATUS=listening");
     hl_loop_run(d->loop);
-    stop(d);
-    release(d);
+    hl_stop(d);
+    hl_stop_release(d);
     hl_log_flush(&d->log);
     return 0;
+}
+
+/* As many as we may have: the soft limit is for programs that use select. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+        r.rlim_cur = r.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &r);
+    }
 }
 
 int main(int argc, char **argv)
@@ -425,6 +373,7 @@ int main(int argc, char **argv)
         return 0;
     }
     d.configured = d.set;
+    raise_descriptor_limit();
     umask(0077);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a limit on files is an error like a full disk */

@@ -10,6 +10,7 @@
 #include "lifetime.h"
 #include "process.h"
 #include "quota.h"
+#include "session.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -21,19 +22,29 @@
 
 enum {
     OUT_HIGH = 512 << 10, /* more waits to be sent: no further question is taken */
-    PIECE = 64 << 10,
-    KERNEL_FDS_MAX = 253
+    READ_AT_ONCE = 256 << 10,
+    KERNEL_FDS_MAX = 253,
+    SMALL_MAX = 4096 /* bytes of a body outside the stream */
 };
 
 static void on_ready(void *ctx, int events);
 
 /* ---- life ---- */
 
+static int may_read(const struct hl_peer *p)
+{
+    const struct hl_process *proc = p->process;
+    if (!p->d->scanned && p->state > HL_PEER_CLIENT)
+        return 0; /* what it asks for may not be known yet */
+    if (p->d->deaf && p->state == HL_PEER_CLIENT)
+        return 0;
+    return p->state != HL_PEER_CLOSED && !p->closing && !p->indexing && !p->want_ok &&
+           hl_buf_left(&p->out) < OUT_HIGH && !(proc && (proc->failing || proc->loading));
+}
+
 static void set_events(struct hl_peer *p)
 {
-    int held = p->process && hl_buf_left(&p->process->pending);
-    int reading = p->closing ? !hl_buf_left(&p->out)
-                             : !held && !p->indexing && hl_buf_left(&p->out) < OUT_HIGH;
+    int reading = p->closing ? !hl_buf_left(&p->out) : may_read(p) && !p->parked;
     hl_watch_set(p->watch,
                  (reading ? HL_READABLE : 0) | (hl_buf_left(&p->out) ? HL_WRITABLE : 0));
 }
@@ -102,6 +113,7 @@ void hl_peer_accept(struct hl_daemon *d, int fd)
         hl_user_release(d, p->user);
         goto fail;
     }
+    d->count.accepted++;
     link_peer(p);
     hl_timer_set(p->timer, (uint64_t)(d->set.hello_timeout_ns / 1000000), 0);
     set_events(p);
@@ -136,6 +148,8 @@ static void leave_counts(struct hl_peer *p)
         d->n_gathers--;
         if (p->job) {
             p->job->n_gathers--;
+            if (!p->job->n_gathers)
+                hl_job_fold(p->job);
             hl_job_release(p->job);
         }
     }
@@ -158,9 +172,23 @@ static void leave_process(struct hl_peer *p)
         hl_death_peer_gone(proc);
 }
 
+static void unpark_one(struct hl_peer *p)
+{
+    struct hl_peer **at = &p->d->parked;
+    if (!p->parked)
+        return;
+    while (*at != p)
+        at = &(*at)->next_parked;
+    *at = p->next_parked;
+    if (!*at)
+        p->d->parked_end = at;
+    p->parked = 0;
+}
+
 static void free_peer(void *ctx)
 {
     struct hl_peer *p = ctx;
+    free(p->key);
     hl_buf_fini(&p->in);
     hl_buf_fini(&p->out);
     free(p);
@@ -174,6 +202,8 @@ void hl_peer_close(struct hl_peer *p)
     leave_counts(p);
     p->state = HL_PEER_CLOSED;
     leave_process(p);
+    hl_answer_peer_gone(p);
+    unpark_one(p);
     *(p->prev ? &p->prev->next : &d->peers) = p->next;
     *(p->next ? &p->next->prev : &d->last_peer) = p->prev;
     close_fds(p);
@@ -229,11 +259,43 @@ void hl_peer_send(struct hl_peer *p, const uint8_t *m, int64_t n)
 void hl_peer_ack(struct hl_peer *p)
 {
     uint8_t out[HL_WIRE_HEADER + 8];
+    if (!p->process || p->closing || p->want_ok || p->process->written.stream == p->acked)
+        return;
     /* Only the newest offset is of use: while earlier ones wait, it does, too. */
     p->want_ack = hl_buf_left(&p->out) != 0;
-    if (!p->want_ack && p->process)
-        hl_peer_send(p, out,
-                     hl_encode_ack(out, sizeof out, p->process->spool.stream_bytes));
+    if (p->want_ack)
+        return;
+    p->acked = p->process->written.stream;
+    p->d->count.acks++;
+    hl_peer_send(p, out, hl_encode_ack(out, sizeof out, p->acked));
+}
+
+void hl_peer_tell_held(struct hl_peer *p, int reason)
+{
+    uint8_t out[HL_WIRE_HEADER + 1024];
+    char text[200];
+    if (p->closing || p->want_ok || p->told_held == (reason != 0))
+        return;
+    p->told_held = reason != 0;
+    if (reason)
+        snprintf(text, sizeof text,
+                 "rows wait: the collector cannot write its spool now (%s)",
+                 strerror(reason));
+    else
+        snprintf(text, sizeof text, "the collector writes its spool again");
+    hl_peer_send(p, out, hl_encode_held(out, sizeof out, (uint32_t)reason, text));
+}
+
+static void count_refusal(struct hl_counters *c, enum hl_refusal code)
+{
+    switch (code) { /* limits are counted where they are met */
+    case HL_REFUSED_VERSION: c->refused_version++; break;
+    case HL_REFUSED_PROTOCOL: c->refused_protocol++; break;
+    case HL_REFUSED_SPACE: c->refused_space++; break;
+    case HL_REFUSED_UID: c->refused_uid++; break;
+    case HL_REFUSED_DRAINING: c->refused_draining++; break;
+    default: break;
+    }
 }
 
 void hl_peer_refuse(struct hl_peer *p, enum hl_refusal code, const char *format, ...)
@@ -247,7 +309,7 @@ void hl_peer_refuse(struct hl_peer *p, enum hl_refusal code, const char *format,
     va_start(ap, format);
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
-    p->d->count.n_refused++;
+    count_refusal(&p->d->count, code);
     hl_log(&p->d->log, HL_LOG_WARNING, "connections refused", &about,
            "refused process %lld of uid %u: %s", (long long)p->pid, (unsigned)p->uid,
            text);
@@ -265,24 +327,15 @@ void hl_peer_refuse(struct hl_peer *p, enum hl_refusal code, const char *format,
 
 /* ---- in ---- */
 
-static unsigned wire_state(const struct hl_peer *p)
+static struct hl_session session_of(const struct hl_peer *p)
 {
-    switch (p->state) {
-    case HL_PEER_NEW: return HL_STATE_NEW;
-    case HL_PEER_CLIENT: return HL_STATE_CLIENT;
-    case HL_PEER_KEEPER: return HL_STATE_KEEPER;
-    case HL_PEER_GATHER: return HL_STATE_GATHER;
-    default: return 0;
-    }
-}
-
-static void refuse_code(struct hl_peer *p, const struct hl_wire_header *h, int code)
-{
-    const struct hl_wire_type *t =
-        code == HL_WIRE_BAD_MAGIC ? NULL : hl_wire_type(h->type);
-    hl_peer_refuse(p,
-                   code == HL_WIRE_BAD_VERSION ? HL_REFUSED_VERSION : HL_REFUSED_PROTOCOL,
-                   "%s%s%s", t ? t->name : "", t ? ": " : "", hl_wire_strerror(code));
+    static const enum hl_wire_state states[] = {[HL_PEER_NEW] = HL_STATE_NEW,
+                                                [HL_PEER_CLIENT] = HL_STATE_CLIENT,
+                                                [HL_PEER_KEEPER] = HL_STATE_KEEPER,
+                                                [HL_PEER_GATHER] = HL_STATE_GATHER,
+                                                [HL_PEER_CONTROL] = HL_STATE_CONTROL};
+    return (struct hl_session){states[p->state], p->role, (uint32_t)p->d->set.max_message,
+                               p->process ? &p->process->tally : NULL};
 }
 
 static void take_bye(struct hl_peer *p, const uint8_t *body, size_t n)
@@ -326,39 +379,6 @@ static void take_message(struct hl_peer *p, const struct hl_wire_header *h,
         take_record(p, body, h->length);
 }
 
-static int is_stream(const struct hl_wire_header *h)
-{
-    return (hl_wire_type(h->type)->where & HL_IN_STREAM) != 0;
-}
-
-/* A stream message is counted; it is appended with its neighbours.  0, or -1
- * and the connection refused. */
-static int count_stream(struct hl_peer *p, const struct hl_wire_header *h,
-                        const uint8_t *body)
-{
-    uint64_t before = p->process->tally.n_rows;
-    const char *why;
-    if (p->role != HL_ROLE_FRAMES) {
-        hl_peer_refuse(p, HL_REFUSED_PROTOCOL, "rows from a heap agent");
-        return -1;
-    }
-    if (hl_tally_take(&p->process->tally, h, body, &why)) {
-        hl_peer_refuse(p, HL_REFUSED_PROTOCOL, "%s: %s", hl_wire_type(h->type)->name,
-                       why);
-        return -1;
-    }
-    p->d->count.n_rows += p->process->tally.n_rows - before;
-    return 0;
-}
-
-/* Append what was counted, then acknowledge: one of each for a whole piece. */
-static void append_run(struct hl_peer *p, struct hl_process *proc, const uint8_t *run,
-                       size_t n)
-{
-    if (n && proc && hl_process_append(proc, run, n) == 0 && p->state == HL_PEER_CLIENT)
-        hl_peer_ack(p);
-}
-
 static int quota_allows(struct hl_peer *p, size_t n)
 {
     struct hl_err e = {0};
@@ -368,48 +388,77 @@ static int quota_allows(struct hl_peer *p, size_t n)
     return 0;
 }
 
-/* Header and body of the next message: 0, 1 when bytes are missing, -1 refused. */
-static int next_message(struct hl_peer *p, const uint8_t *at, size_t left,
-                        struct hl_wire_header *h, const uint8_t **body, size_t *used)
+/* Stream messages at the start of n bytes in the batch are taken; returns their
+ * bytes, *e: what comes behind them. */
+static size_t take_stream(struct hl_peer *p, const uint8_t *room, size_t n,
+                          struct hl_event *e)
 {
-    int code = hl_wire_next(at, left, HL_TO_COLLECTOR, wire_state(p), h, body, used);
-    if (!code && h->length > p->d->set.max_message)
-        code = HL_WIRE_BAD_LENGTH;
-    if (code == HL_WIRE_SHORT)
-        return 1;
-    if (code)
-        refuse_code(p, h, code);
-    return code ? -1 : 0;
+    const struct hl_session s = session_of(p);
+    uint64_t before = s.tally ? s.tally->n_rows : 0;
+    size_t at = 0;
+    for (;;) {
+        hl_session_next(&s, room + at, n - at, e);
+        if (e->kind != HL_EVENT_SHORT && e->kind != HL_EVENT_REFUSED)
+            p->d->count.messages++, p->user->n_messages++;
+        if (e->kind != HL_EVENT_STREAM)
+            break;
+        at += e->used;
+    }
+    if (s.tally)
+        p->d->count.rows += s.tally->n_rows - before;
+    return at;
 }
 
-/* Take whole messages; returns the bytes used. */
-static size_t take_messages(struct hl_peer *p, const uint8_t *bytes, size_t n)
+static int keep_bytes(struct hl_peer *p, const uint8_t *bytes, size_t n)
 {
-    struct hl_process *proc = p->process;
-    size_t at = 0, run = 0;
-    if (p->role == HL_ROLE_FRAMES && proc && !quota_allows(p, n))
-        return n;
-    while (!p->closing && p->state != HL_PEER_CLOSED && !p->indexing) {
-        struct hl_wire_header h = {0};
-        const uint8_t *body;
-        size_t used;
-        if (hl_buf_left(&p->out) >= OUT_HIGH ||
-            next_message(p, bytes + at, n - at, &h, &body, &used))
-            break;
-        p->d->count.n_messages++;
-        if (p->state == HL_PEER_CLIENT && is_stream(&h)) {
-            if (count_stream(p, &h, body))
-                break;
-        } else {
-            append_run(p, proc, bytes + run, at - run);
-            take_message(p, &h, body);
-            proc = p->process;
-            run = at + used;
-        }
-        at += used;
+    hl_buf_fini(&p->in);
+    if (!n || hl_buf_add(&p->in, bytes, n) == 0)
+        return 0;
+    hl_peer_close(p);
+    return -1;
+}
+
+/* A message outside the stream; others may be read on its account, so nothing of
+ * this one may lie in the batch any more. */
+static void take_other(struct hl_peer *p, const struct hl_event *e, const uint8_t *rest,
+                       size_t n)
+{
+    uint8_t body[SMALL_MAX];
+    if (e->h.length > sizeof body) {
+        hl_peer_refuse(p, HL_REFUSED_PROTOCOL, "a message that is too long");
+        return;
     }
-    append_run(p, proc, bytes + run, at - run);
-    return p->closing || p->state == HL_PEER_CLOSED ? n : at;
+    memcpy(body, e->body, e->h.length);
+    if (keep_bytes(p, rest, n) == 0)
+        take_message(p, &e->h, body);
+}
+
+/* n bytes in the batch: take what is whole, keep the rest.  1: some of the rest
+ * may be whole. */
+static int take_bytes(struct hl_peer *p, const uint8_t *room, size_t n)
+{
+    struct hl_event e;
+    int is_client = p->role == HL_ROLE_FRAMES && p->process;
+    struct hl_err err = {0};
+    if (is_client && !quota_allows(p, n))
+        return 0;
+    size_t used = take_stream(p, room, n, &e);
+    if (used && hl_append_read(p->process, room, used)) {
+        p->process->n_lost += p->process->tally.n_rows - p->process->written.rows;
+        p->process->lost_reason = ENOMEM;
+        hl_peer_refuse(p, HL_REFUSED_SPACE, "the collector cannot keep more of you");
+        return 0;
+    }
+    if (hl_quota_rate(p->d, p->user, &err))
+        hl_peer_refuse(p, HL_REFUSED_LIMIT, "%s", err.text);
+    else if (e.kind == HL_EVENT_REFUSED)
+        hl_peer_refuse(p, e.code, "%s", e.why);
+    else if (e.kind == HL_EVENT_SHORT)
+        keep_bytes(p, room + used, n - used);
+    else
+        take_other(p, &e, room + used + e.used, n - used - e.used);
+    return e.kind == HL_EVENT_MESSAGE && p->state != HL_PEER_CLOSED &&
+           hl_buf_left(&p->in) && may_read(p);
 }
 
 static void take_descriptors(struct hl_peer *p, struct msghdr *m)
@@ -453,98 +502,119 @@ static ssize_t receive(struct hl_peer *p, uint8_t *to, size_t n)
     return k;
 }
 
-/* Into the shared scratch while nothing is left over from before; what is not
- * a whole message is kept. */
-static ssize_t read_scratch(struct hl_peer *p)
+static void park(struct hl_peer *p)
 {
-    struct hl_daemon *d = p->d;
-    ssize_t k = receive(p, d->scratch, HL_SCRATCH_BYTES);
-    if (k <= 0)
-        return k;
-    d->scratch_busy = 1;
-    size_t used = p->bad_fds ? 0 : take_messages(p, d->scratch, (size_t)k);
-    d->scratch_busy = 0;
-    if (used < (size_t)k && hl_buf_add(&p->in, d->scratch + used, (size_t)k - used))
-        hl_peer_close(p);
-    return k;
+    if (p->parked)
+        return;
+    p->parked = 1;
+    p->next_parked = NULL;
+    *p->d->parked_end = p;
+    p->d->parked_end = &p->next_parked;
+    set_events(p);
 }
 
-static ssize_t read_buffered(struct hl_peer *p)
+static ssize_t receive_behind(struct hl_peer *p, uint8_t *room, size_t have, size_t kept)
 {
-    if (hl_buf_reserve(&p->in, PIECE)) {
-        hl_peer_close(p);
-        return 0;
-    }
-    ssize_t k = receive(p, p->in.p + p->in.n, PIECE);
-    if (k <= 0)
-        return k;
-    p->in.n += (size_t)k;
-    if (!p->bad_fds)
-        hl_peer_resume(p);
-    return k;
-}
-
-/* 1: bytes came; 0: none for now; -1: closed. */
-static int read_once(struct hl_peer *p)
-{
-    int whole = !hl_buf_left(&p->in) && !p->d->scratch_busy;
-    ssize_t k = whole ? read_scratch(p) : read_buffered(p);
-    int err = errno;
-    if (p->state == HL_PEER_CLOSED)
-        return -1;
-    if (p->bad_fds) {
-        hl_peer_refuse(p, HL_REFUSED_PROTOCOL,
-                       "descriptors that do not belong to a hello, or too many");
-        return -1;
-    }
+    size_t most = have - kept < READ_AT_ONCE ? have - kept : READ_AT_ONCE;
+    ssize_t k = receive(p, room + kept, most);
     if (k > 0)
-        p->d->count.n_bytes += (uint64_t)k;
-    if (k > 0 || (k < 0 && (err == EAGAIN || err == EWOULDBLOCK)))
-        return k > 0;
+        p->d->count.bytes += (uint64_t)k;
+    return k;
+}
+
+/* The end of the connection, or that nothing has come: as read_once. */
+static int nothing_came(struct hl_peer *p, ssize_t k, int err)
+{
+    if (k < 0 && (err == EAGAIN || err == EWOULDBLOCK))
+        return 0;
     hl_peer_close(p);
     return -1;
 }
 
-void hl_peer_resume(struct hl_peer *p)
+/* What was kept from before and, if receives, what has come.  1: bytes were taken;
+ * 0: none for now; -1: closed or refused; HL_DRAIN_NO_ROOM. */
+static int read_once(struct hl_peer *p, int receives)
 {
-    size_t n = hl_buf_left(&p->in);
-    if (n) {
-        size_t used = take_messages(p, hl_buf_data(&p->in), n);
-        if (p->state == HL_PEER_CLOSED)
-            return;
-        hl_buf_consume(&p->in, used);
-    }
-    if (!hl_buf_left(&p->in))
-        hl_buf_fini(&p->in);
-    set_events(p);
+    int again;
+    do {
+        size_t have, kept = hl_buf_left(&p->in), got = 0;
+        uint8_t *room = hl_append_room(p->d, &have);
+        if (!room) {
+            park(p);
+            return HL_DRAIN_NO_ROOM;
+        }
+        if (kept)
+            memcpy(room, hl_buf_data(&p->in), kept);
+        if (receives) {
+            ssize_t k = receive_behind(p, room, have, kept);
+            if (k <= 0 && !p->bad_fds)
+                return nothing_came(p, k, errno);
+            got = k > 0 ? (size_t)k : 0;
+        }
+        if (p->bad_fds) {
+            hl_peer_refuse(p, HL_REFUSED_PROTOCOL,
+                           "descriptors that do not belong to a hello, or too many");
+            return -1;
+        }
+        again = take_bytes(p, room, kept + got);
+        receives = 0;
+    } while (again);
+    return p->state == HL_PEER_CLOSED || p->closing ? -1 : 1;
 }
 
-static int may_read(const struct hl_peer *p)
+void hl_peer_resume(struct hl_peer *p)
 {
-    return p->state != HL_PEER_CLOSED && !p->closing && !p->indexing &&
-           hl_buf_left(&p->out) < OUT_HIGH &&
-           !(p->process && hl_buf_left(&p->process->pending));
+    if (p->state != HL_PEER_CLOSED && may_read(p) && hl_buf_left(&p->in))
+        read_once(p, 0);
+    if (p->state != HL_PEER_CLOSED)
+        set_events(p);
 }
 
 int hl_peer_drain(struct hl_peer *p, size_t max)
 {
-    uint64_t until = p->d->count.n_bytes + max;
+    uint64_t until = p->d->count.bytes + max;
     while (may_read(p)) {
-        int r = read_once(p);
-        if (r <= 0)
+        int r = read_once(p, 1);
+        if (r <= 0 || r == HL_DRAIN_NO_ROOM)
             return r;
-        if (p->d->count.n_bytes >= until)
+        if (p->d->count.bytes >= until)
             return 1;
     }
     return p->state == HL_PEER_CLOSED ? -1 : 0;
 }
 
+void hl_peer_unpark(struct hl_daemon *d)
+{
+    size_t have;
+    while (d->parked && hl_append_room(d, &have)) {
+        struct hl_peer *p = d->parked;
+        unpark_one(p);
+        if (may_read(p))
+            read_once(p, 1);
+        if (p->state != HL_PEER_CLOSED)
+            set_events(p);
+    }
+    hl_death_go_on(d);
+}
+
 /* What a refused client still sends is nobody's. */
 static void discard(struct hl_peer *p)
 {
-    ssize_t k = receive(p, p->d->scratch, HL_SCRATCH_BYTES);
+    uint8_t nowhere[4096];
+    ssize_t k = receive(p, nowhere, sizeof nowhere);
     if (k == 0 || (k < 0 && errno != EAGAIN && errno != EWOULDBLOCK))
         hl_peer_close(p);
+}
+
+static void on_writable(struct hl_peer *p)
+{
+    hl_peer_flush(p);
+    if (p->state != HL_PEER_CLOSED && p->indexing)
+        hl_answer_continue(p);
+    if (p->state != HL_PEER_CLOSED && p->want_ack)
+        hl_peer_ack(p);
+    if (p->state != HL_PEER_CLOSED && may_read(p) && hl_buf_left(&p->in))
+        hl_peer_resume(p);
 }
 
 static void on_ready(void *ctx, int events)
@@ -554,17 +624,10 @@ static void on_ready(void *ctx, int events)
         discard(p);
         return;
     }
-    if (events & HL_WRITABLE) {
-        hl_peer_flush(p);
-        if (p->state != HL_PEER_CLOSED && p->indexing)
-            hl_answer_continue(p);
-        if (p->state != HL_PEER_CLOSED && p->want_ack)
-            hl_peer_ack(p);
-        if (may_read(p) && hl_buf_left(&p->in))
-            hl_peer_resume(p);
-    }
-    if (events & HL_READABLE && may_read(p))
-        read_once(p);
+    if (events & HL_WRITABLE)
+        on_writable(p);
+    if (events & HL_READABLE && may_read(p) && !p->parked)
+        read_once(p, 1);
     if (p->state != HL_PEER_CLOSED)
         set_events(p);
 }

@@ -7,9 +7,12 @@
 #include "clock.h"
 #include "heap_page.h"
 #include "job.h"
+#include "load.h"
 #include "path.h"
 #include "peer.h"
 #include "procfs.h"
+#include "sampling.h"
+#include "store.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -66,9 +69,7 @@ static int enter_tables(struct hl_process *p)
     if (hl_table_put(&p->d->by_image, &i, sizeof i, p))
         return -1;
     end_earlier_image(p);
-    if (hl_table_put(&p->d->by_pid, &k, sizeof k, p))
-        return -1;
-    return hl_job_add(p->job, p);
+    return hl_table_put(&p->d->by_pid, &k, sizeof k, p);
 }
 
 static void leave_tables(struct hl_process *p)
@@ -79,6 +80,39 @@ static void leave_tables(struct hl_process *p)
         hl_table_remove(&p->d->by_image, &i, sizeof i);
     if (hl_table_get(&p->d->by_pid, &k, sizeof k) == p)
         hl_table_remove(&p->d->by_pid, &k, sizeof k);
+}
+
+/* ---- lists ---- */
+
+static void link_process(struct hl_process *p)
+{
+    struct hl_process_list *l = &p->d->list[p->state];
+    p->next = NULL;
+    p->prev = l->last;
+    *(l->last ? &l->last->next : &l->first) = p;
+    l->last = p;
+    l->n++;
+    if (p->state == HL_PROCESS_ALIVE)
+        hl_sampling_met(p);
+}
+
+static void unlink_process(struct hl_process *p)
+{
+    struct hl_process_list *l = &p->d->list[p->state];
+    if (p->d->sampled_next == p)
+        p->d->sampled_next = p->next;
+    if (p->d->fresh_next == p)
+        p->d->fresh_next = p->next;
+    *(p->prev ? &p->prev->next : &l->first) = p->next;
+    *(p->next ? &p->next->prev : &l->last) = p->prev;
+    l->n--;
+}
+
+void hl_process_set_state(struct hl_process *p, enum hl_process_state s)
+{
+    unlink_process(p);
+    p->state = s;
+    link_process(p);
 }
 
 /* ---- begin ---- */
@@ -99,7 +133,7 @@ static struct hl_process *make(struct hl_job *j, int64_t pid, uint64_t start_tic
                              .pidfd = -1,
                              .vmhwm_bytes = -1,
                              .vmrss_bytes = -1};
-    p->spool.fd = -1;
+    link_process(p);
     return p;
 }
 
@@ -118,12 +152,22 @@ int hl_process_keep_hello(struct hl_process *p, unsigned role, const uint8_t *bo
     return 0;
 }
 
-/* SPOOL and HELLO, the first bytes of every spool. */
-static int create_spool(struct hl_process *p, const uint8_t *body, size_t n,
-                        struct hl_err *e)
+static int new_spool(struct hl_process *p)
+{
+    char name[2 * HL_NAME_CAP];
+    hl_job_spool_name(p->job, p->pid, p->image, name);
+    p->spool = malloc(sizeof *p->spool);
+    if (p->spool && hl_spool_init(p->spool, &p->d->pool, name) == 0)
+        return 0;
+    free(p->spool);
+    p->spool = NULL;
+    return -1;
+}
+
+/* SPOOL and HELLO, the first bytes of every spool; the lane makes the file. */
+static int begin_spool(struct hl_process *p, const uint8_t *body, size_t n)
 {
     uint8_t first[2 * HL_HELLO_CAP];
-    char name[2 * HL_NAME_CAP];
     struct hl_job *j = p->job;
     struct hl_spool_head head = {.format = HL_SPOOL_FORMAT,
                                  .uid = j->user->uid,
@@ -135,61 +179,255 @@ static int create_spool(struct hl_process *p, const uint8_t *body, size_t n,
     memcpy(first + used + HL_WIRE_HEADER, body, n);
     hl_wire_header_put(first + used, HL_MSG_HELLO, first + used + HL_WIRE_HEADER,
                        (uint32_t)n);
-    int r = hl_job_make_folder(j);
-    if (r) {
-        errno = -r;
-        return hl_fail_errno(e, "cannot make a folder below %s", p->d->set.spool);
-    }
-    hl_job_folder(j, name);
-    size_t at = strlen(name);
-    name[at++] = '/';
-    hl_process_file_name(j->key, p->pid, p->image, ".spool", name + at);
-    return hl_spool_create(&p->spool, &p->d->pool, name, first,
-                           (size_t)used + HL_WIRE_HEADER + n, e);
+    return hl_append_copy(p, first, (size_t)used + HL_WIRE_HEADER + n);
+}
+
+static void note_hello_body(struct hl_process *p, const uint8_t *body, size_t n)
+{
+    uint8_t out[HL_HELLO_CAP];
+    memcpy(out + HL_WIRE_HEADER, body, n);
+    hl_wire_header_put(out, HL_MSG_HELLO, out + HL_WIRE_HEADER, (uint32_t)n);
+    hl_append_copy(p, out, HL_WIRE_HEADER + n);
+}
+
+static int join_job(struct hl_process *p)
+{
+    int64_t id = hl_job_add(p->job, p->pid, p->start_ticks, p->image);
+    if (id < 0)
+        return -1;
+    p->id = (uint32_t)id;
+    p->job->member[id].live = p;
+    p->job->n_open++;
+    return 0;
 }
 
 struct hl_process *hl_process_start(struct hl_job *j, const struct hl_hello *h,
                                     const uint8_t *body, size_t n, struct hl_err *e)
 {
     struct hl_process *p = make(j, h->pid, h->start_ticks, h->image);
-    if (!p || hl_process_keep_hello(p, h->role, body, n)) {
+    if (!p || hl_process_keep_hello(p, h->role, body, n) || new_spool(p) ||
+        enter_tables(p) || join_job(p)) {
         hl_fail(e, ENOMEM, "no memory left");
-        free(p);
+        if (p)
+            hl_process_free(p);
         return NULL;
     }
-    if (create_spool(p, body, n, e) || enter_tables(p)) {
-        if (p->spool.pool)
-            hl_spool_remove(&p->spool);
-        if (!e->code)
-            hl_fail(e, ENOMEM, "no memory left");
-        hl_process_free(p);
-        return NULL;
-    }
-    j->user->spool_bytes += p->spool.size;
     hl_job_started(j);
+    if (begin_spool(p, body, n))
+        p->broken = 1; /* the agents are served; what they send is counted as lost */
     return p;
 }
 
-struct hl_process *hl_process_restore(struct hl_job *j, int64_t pid, uint64_t start_ticks,
-                                      uint64_t image)
+/* ---- an earlier life ---- */
+
+static void take_loaded(struct hl_process *p, struct hl_loaded *l)
 {
-    struct hl_process *p = make(j, pid, start_ticks, image);
+    for (int i = 0; i < 2; i++)
+        if (!p->hello[i]) {
+            p->hello[i] = l->hello[i];
+            p->hello_bytes[i] = l->hello_bytes[i];
+            l->hello[i] = NULL;
+        }
+    if (!p->record) {
+        p->record = l->record;
+        l->record = NULL;
+    }
+    p->flags |= l->flags;
+    p->n_hellos += l->n_hellos;
+    if (l->n_dropped > p->n_dropped)
+        p->n_dropped = l->n_dropped;
+    p->n_lost += l->n_lost;
+    p->lost_reason = l->n_lost ? l->lost_reason : p->lost_reason;
+    p->spool = l->spool;
+    l->spool = NULL;
+    p->tally = l->tally;
+    l->tally = (struct hl_tally){.level = NULL};
+    p->written = (struct hl_progress){p->spool->stream_bytes, p->spool->catalog_bytes,
+                                      p->tally.n_rows};
+}
+
+struct hl_process *hl_process_restore(struct hl_job *j, size_t member,
+                                      struct hl_loaded *l)
+{
+    struct hl_process *p = make(j, l->head.pid, l->head.start_ticks, l->head.image);
     if (!p)
         return NULL;
-    p->state = HL_PROCESS_ENDED;
+    hl_process_set_state(p, HL_PROCESS_ENDED);
     if (enter_tables(p)) {
         hl_process_free(p);
         return NULL;
     }
+    take_loaded(p, l);
+    p->id = (uint32_t)member;
+    j->member[member].live = p;
+    j->n_open++;
+    p->record_noted = 1;
     return p;
+}
+
+struct former {
+    struct hl_task task;
+    struct hl_process *p;
+    struct hl_loaded loaded;
+    struct hl_err e;
+    int bad;
+};
+
+static void former_work(struct hl_task *t)
+{
+    struct former *f = (struct former *)t;
+    f->bad = hl_load(&f->loaded, f->p->spool->pool, f->p->job->user->uid,
+                     f->p->spool->name, &f->e);
+}
+
+/* A folded member of the job was this image: the place is its own. */
+static void take_place(struct hl_process *p)
+{
+    struct hl_job *j = p->job;
+    int64_t k = hl_job_folded(j, p->pid, p->image);
+    if (k < 0)
+        return;
+    j->member[p->id] = (struct hl_member){.pid = -1};
+    j->n_processes--;
+    p->id = (uint32_t)k;
+    j->member[k].live = p;
+}
+
+static void close_spool(struct hl_daemon *d, struct hl_spool *s);
+
+/* What was said since goes behind what is there, but for the head. */
+static void say_again(struct hl_process *p, const struct hl_buf *said)
+{
+    const uint8_t *at = hl_buf_data(said);
+    size_t n = hl_buf_left(said);
+    struct hl_wire_header h;
+    p->job->spool_bytes -= n;
+    p->job->user->spool_bytes -= n;
+    while (n && hl_wire_header_get(at, n, &h) == 0) {
+        size_t used = HL_WIRE_HEADER + h.length;
+        if (h.type != HL_MSG_SPOOL)
+            hl_append_copy(p, at, used);
+        at += used;
+        n -= used;
+    }
+}
+
+static void former_done(struct hl_task *t)
+{
+    struct former *f = (struct former *)t;
+    struct hl_process *p = f->p;
+    struct hl_buf said = p->held;
+    p->loading = 0;
+    p->job->n_tasks--;
+    if (f->bad) {
+        hl_store_set_aside(p->d, p->spool, f->e.text);
+        hl_append_retry(p); /* from its first byte */
+    } else {
+        p->held = (struct hl_buf){.p = NULL};
+        p->d->append.held_bytes -= hl_buf_left(&said);
+        close_spool(p->d, p->spool);
+        hl_tally_fini(&p->tally);
+        take_loaded(p, &f->loaded);
+        take_place(p);
+        say_again(p, &said);
+        hl_buf_fini(&said);
+    }
+    hl_loaded_fini(&f->loaded);
+    free(f);
+    hl_process_settled(p);
+}
+
+void hl_process_meet_former(struct hl_process *p)
+{
+    struct former *f = calloc(1, sizeof *f);
+    if (!f) {
+        hl_store_failed(p, -ENOMEM);
+        return;
+    }
+    p->loading = 1;
+    p->job->n_tasks++;
+    f->task = (struct hl_task){former_work, former_done, NULL};
+    f->p = p;
+    hl_lane_add(&p->d->reads, &f->task);
+}
+
+/* The client sends again what it still has, with the catalogs it needs. */
+void hl_process_begin_again(struct hl_process *p, int reason)
+{
+    uint8_t out[2 * HL_WIRE_HEADER + 64];
+    struct hl_spool *old = p->spool;
+    int i = p->hello[1] != NULL;
+    if (p->loading || new_spool(p)) {
+        p->spool = old;
+        p->broken = 1;
+        return;
+    }
+    close_spool(p->d, old);
+    p->n_lost += p->tally.n_rows;
+    p->lost_reason = reason;
+    hl_tally_fini(&p->tally);
+    p->written = (struct hl_progress){0, 0, 0};
+    p->d->append.held_bytes -= hl_buf_left(&p->held);
+    hl_buf_fini(&p->held);
+    if (p->peer[1]) {
+        struct hl_peer *peer = p->peer[1];
+        hl_peer_detach(peer);
+        hl_peer_close(peer);
+    }
+    begin_spool(p, p->hello[i], p->hello_bytes[i]);
+    if (i && p->hello[0])
+        note_hello_body(p, p->hello[0], p->hello_bytes[0]);
+    struct hl_loss loss = {p->n_lost, (uint64_t)reason};
+    hl_append_copy(p, out, (size_t)hl_encode_loss(out, sizeof out, &loss));
+    if (p->state == HL_PROCESS_ENDED && p->record)
+        hl_death_save(p);
 }
 
 void hl_process_revive(struct hl_process *p)
 {
     if (p->state != HL_PROCESS_ENDED)
         return;
-    p->state = HL_PROCESS_ALIVE; /* the record stays: the page may be gone */
+    hl_process_set_state(p,
+                         HL_PROCESS_ALIVE); /* the record stays: the page may be gone */
+    p->record_noted = 0;
     hl_job_started(p->job);
+}
+
+/* ---- the disk has answered ---- */
+
+int hl_process_is_settled(const struct hl_process *p)
+{
+    return p->state == HL_PROCESS_ENDED && !p->n_flying && !p->loading &&
+           !hl_buf_left(&p->held);
+}
+
+void hl_process_settled(struct hl_process *p)
+{
+    if (p->peer[1])
+        hl_peer_ack(p->peer[1]);
+    if (p->n_flying || p->loading)
+        return;
+    if (hl_buf_left(&p->held)) {
+        if (!p->failing)
+            hl_append_retry(p);
+        return;
+    }
+    for (int i = 0; i < 2; i++)
+        if (p->peer[i])
+            hl_hello_answer(p->peer[i]);
+    if (p->state == HL_PROCESS_ENDING)
+        hl_death_go_on(p->d);
+}
+
+void hl_process_fold(struct hl_process *p)
+{
+    struct hl_job *j = p->job;
+    if (!hl_process_is_settled(p) || !p->record_noted || p->peer[0] || p->peer[1] ||
+        p->page_fd >= 0 || p->rows_fd >= 0 || (j->n_gathers && p->spool->stream_bytes))
+        return;
+    j->member[p->id].live = NULL;
+    j->n_open--;
+    hl_process_free(p);
 }
 
 /* ---- the end's bell ---- */
@@ -232,86 +470,71 @@ void hl_process_close_descriptors(struct hl_process *p)
     }
 }
 
+/* Its descriptor belongs to the lane, and so does the moment of the end. */
+struct closing {
+    struct hl_task task;
+    struct hl_spool *spool;
+};
+
+static void closing_work(struct hl_task *t)
+{
+    hl_spool_fini(((struct closing *)t)->spool);
+}
+
+static void closing_done(struct hl_task *t)
+{
+    free(((struct closing *)t)->spool);
+    free(t);
+}
+
+static void close_spool(struct hl_daemon *d, struct hl_spool *s)
+{
+    struct closing *c;
+    if (!s)
+        return;
+    if (s->fd < 0 && !s->is_dirty && hl_lane_is_idle(&d->writes)) {
+        hl_spool_fini(s);
+        free(s);
+    } else if ((c = malloc(sizeof *c))) {
+        *c = (struct closing){{closing_work, closing_done, NULL}, s};
+        hl_lane_add(&d->writes, &c->task);
+    } /* else it is never used again */
+}
+
 void hl_process_free(struct hl_process *p)
 {
     leave_tables(p);
+    unlink_process(p);
     for (int i = 0; i < 2; i++) {
         if (p->peer[i])
             p->peer[i]->process = NULL;
         free(p->hello[i]);
     }
     hl_process_close_descriptors(p);
-    hl_spool_fini(&p->spool);
+    close_spool(p->d, p->spool);
     hl_tally_fini(&p->tally);
-    hl_buf_fini(&p->pending);
+    p->d->append.held_bytes -= hl_buf_left(&p->held);
+    p->d->n_failing -= p->failing;
+    hl_buf_fini(&p->held);
     free(p->record);
     free(p);
 }
 
-/* ---- appending ---- */
-
-static void say_failing(struct hl_process *p, int r)
-{
-    struct hl_daemon *d = p->d;
-    d->count.n_failed_appends++;
-    if (!d->spool_failing)
-        hl_log(&d->log, HL_LOG_ERR, NULL, NULL,
-               "cannot write the spool %s/%s: %s; clients wait, tried again each second",
-               d->set.spool, p->spool.name, strerror(-r));
-    d->spool_failing = 1;
-    if (!hl_timer_is_set(d->retry_timer))
-        hl_timer_set(d->retry_timer, 1000, 1000);
-}
-
-static int append(struct hl_process *p, const uint8_t *msgs, size_t n)
-{
-    int r = hl_spool_append(&p->spool, msgs, n);
-    if (!r && !p->d->private_run && !p->d->set.sync_interval_ns)
-        r = hl_spool_sync(&p->spool);
-    if (r)
-        say_failing(p, r);
-    else
-        p->job->user->spool_bytes += n;
-    return r;
-}
-
-int hl_process_append(struct hl_process *p, const uint8_t *msgs, size_t n)
-{
-    if (!hl_buf_left(&p->pending) && !append(p, msgs, n))
-        return 0;
-    if (hl_buf_add(&p->pending, msgs, n) == 0)
-        return 1;
-    /* Not even memory: what the tally has counted is lost to it. */
-    p->n_lost++;
-    p->lost_reason = ENOMEM;
-    return 1;
-}
-
-int hl_process_retry(struct hl_process *p)
-{
-    size_t n = hl_buf_left(&p->pending);
-    if (n && append(p, hl_buf_data(&p->pending), n))
-        return -1;
-    hl_buf_fini(&p->pending);
-    return 0;
-}
-
-int hl_process_note(struct hl_process *p, const uint8_t *msgs, size_t n)
-{
-    return append(p, msgs, n);
-}
-
 /* ---- what is known of it ---- */
 
+/* One read for header and slots where it has as many as the last time. */
 static const struct hl_heap_header *read_page(struct hl_process *p)
 {
     uint8_t *at = p->d->page;
-    if (p->page_fd < 0 || hl_path_pread_all(p->page_fd, at, HL_HEAP_PAGE_HEADER, 0))
+    size_t have = HL_HEAP_PAGE_HEADER + p->n_slots * HL_HEAP_SLOT_SIZE, want;
+    if (p->page_fd < 0 || hl_path_pread_all(p->page_fd, at, have, 0))
         return NULL;
     const struct hl_heap_header *h = (const void *)at;
-    size_t n = hl_heap_slots_to_read(h) * HL_HEAP_SLOT_SIZE;
-    if (!hl_heap_header_ok(h) || h->image != p->image ||
-        hl_path_pread_all(p->page_fd, at + HL_HEAP_PAGE_HEADER, n, HL_HEAP_PAGE_HEADER))
+    if (!hl_heap_header_ok(h) || h->image != p->image)
+        return NULL;
+    p->n_slots = (uint16_t)hl_heap_slots_to_read(h);
+    want = HL_HEAP_PAGE_HEADER + p->n_slots * HL_HEAP_SLOT_SIZE;
+    if (want > have && hl_path_pread_all(p->page_fd, at + have, want - have, (off_t)have))
         return NULL;
     return h;
 }
@@ -384,6 +607,8 @@ void hl_process_describe(struct hl_process *p, struct hl_proc *out)
     hl_process_record(p, hl_mono_ns(), &out->heap);
     if (p->state == HL_PROCESS_ENDING) /* its last bytes are still being read */
         out->heap.end = (struct hl_end){HL_ENDED_RUNNING, 0};
+    if (out->heap.end.kind == HL_ENDED_KILLED_OR_EXIT) /* said when it was folded */
+        hl_job_told(p->job, p->pid, p->start_ticks, &out->heap.end);
     if (!p->hello[i] || hl_decode_hello(p->hello[i], p->hello_bytes[i], &out->hello)) {
         hl_decode_hello(NULL, 0, &out->hello); /* all fields empty */
         out->hello.wire_min = out->hello.wire_max = HL_WIRE_VERSION;
@@ -395,9 +620,9 @@ void hl_process_describe(struct hl_process *p, struct hl_proc *out)
     out->hello.key = (struct hl_str){p->job->key, strlen(p->job->key)};
     out->id = p->id;
     out->flags = p->flags;
-    out->n_rows = p->tally.n_rows;
-    out->stream_bytes = p->spool.stream_bytes;
-    out->catalog_bytes = p->spool.catalog_bytes;
+    out->n_rows = p->written.rows;
+    out->stream_bytes = p->written.stream;
+    out->catalog_bytes = p->written.catalogs;
     out->n_dropped = p->n_dropped;
     out->n_lost = p->n_lost;
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One image of one process: what its agents handed over, its spool, its record.
+ * Ended ones that nobody reads are folded: their job knows their names, the rest
+ * is in their spools (load.h).
  */
 #ifndef HL_PROCESS_H
 #define HL_PROCESS_H
 
+#include "append.h"
 #include "buf.h"
 #include "daemon.h"
 #include "messages.h"
@@ -27,11 +30,20 @@ struct hl_process {
     int page_fd, rows_fd, pidfd; /* -1 none; owned */
     uint64_t rows_size;
     struct hl_watch *pid_watch;
-    struct hl_spool spool;
+    struct hl_spool *spool; /* owned; freed behind the last write */
     struct hl_tally tally;
-    struct hl_buf pending;        /* checked messages that the disk did not take yet */
-    struct hl_record_msg *record; /* final, or told by an agent without a page */
-    int record_unsaved;
+    struct hl_progress written; /* on the disk, so acknowledged */
+    uint32_t n_flying;          /* pieces in batches, and what is tried again */
+    struct hl_buf held;         /* checked messages that are in no batch */
+    uint64_t held_at;           /* their place in the file */
+    uint64_t settled_pass;
+    uint16_t n_slots;                 /* in use in the page when it was read last */
+    uint8_t retrying;                 /* what was held is on its way */
+    uint8_t loading;                  /* its former spool is being read */
+    uint8_t failing;                  /* the disk does not take its bytes */
+    uint8_t broken;                   /* nothing more can be kept of it */
+    uint8_t record_noted;             /* the final record has its place in the spool */
+    struct hl_record_msg *record;     /* final, or told by an agent without a page */
     int64_t vmhwm_bytes, vmrss_bytes; /* last sample; -1 none */
     uint64_t n_counted; /* operations at the last sample: does it stand still? */
     uint32_t n_still;   /* samples since */
@@ -40,6 +52,7 @@ struct hl_process {
     int64_t end_seen_ns; /* when it was found dead */
     int ended_by_exec;
     struct hl_process *next_ending;
+    struct hl_process *next, *prev; /* of the list that its state says */
 };
 
 /* Find by image; NULL. */
@@ -49,9 +62,11 @@ struct hl_process *hl_process_find(struct hl_daemon *d, uid_t uid, int64_t pid,
  * NULL and *e. */
 struct hl_process *hl_process_start(struct hl_job *j, const struct hl_hello *h,
                                     const uint8_t *body, size_t n, struct hl_err *e);
-/* The same from a spool file found at start (state ENDED). */
-struct hl_process *hl_process_restore(struct hl_job *j, int64_t pid, uint64_t start_ticks,
-                                      uint64_t image);
+/* The place member of the job again, from its spool (state ENDED); takes over
+ * what was loaded.  NULL: no memory. */
+struct hl_loaded;
+struct hl_process *hl_process_restore(struct hl_job *j, size_t member,
+                                      struct hl_loaded *l);
 /* An ended one is back: a spool found at start, or a peer of unknown pid. */
 void hl_process_revive(struct hl_process *p);
 /* Keep a hello's body as the process's of that role; 0 or -1 (no memory). */
@@ -60,13 +75,20 @@ int hl_process_keep_hello(struct hl_process *p, unsigned role, const uint8_t *bo
 /* Watch for the end of the process behind a connection. */
 void hl_process_watch(struct hl_process *p, int sock, int64_t kernel_pid);
 
-/* Append checked stream messages.  0; 1: the disk does not take them now, they
- * are held and the process is not read on until they are written. */
-int hl_process_append(struct hl_process *p, const uint8_t *msgs, size_t n);
-/* Try again; 0 when nothing is held any more. */
-int hl_process_retry(struct hl_process *p);
-/* Append messages outside the stream; 0 or a negative errno. */
-int hl_process_note(struct hl_process *p, const uint8_t *msgs, size_t n);
+/* What was on its way to the disk has arrived there, or is held: answers, the
+ * work of the dead and waiting hellos go on. */
+void hl_process_settled(struct hl_process *p);
+/* Nothing of it is in the air: it may be freed. */
+int hl_process_is_settled(const struct hl_process *p);
+/* The spool's file exists: an earlier life of the same image. */
+void hl_process_meet_former(struct hl_process *p);
+/* Its file is gone (reason: errno value): what was in it counts as lost, and its
+ * spool begins anew. */
+void hl_process_begin_again(struct hl_process *p, int reason);
+/* Move into the list of another state. */
+void hl_process_set_state(struct hl_process *p, enum hl_process_state s);
+/* Free what nobody needs to remember of an ended one, if so. */
+void hl_process_fold(struct hl_process *p);
 
 /* The record as it is now, from the page if there is one. */
 void hl_process_record(struct hl_process *p, int64_t now_ns, struct hl_record_msg *out);
@@ -85,12 +107,14 @@ void hl_process_free(struct hl_process *p);
 void hl_death_begin(struct hl_process *p, const char *cause);
 /* A connection is gone; where the pid is unknown, so is the process. */
 void hl_death_peer_gone(struct hl_process *p);
-/* Read all that ended processes left, now. */
-void hl_death_finish_all(struct hl_daemon *d);
+/* Nobody is left whose last bytes are to be read. */
+int hl_death_is_done(const struct hl_daemon *d);
+/* There is room for bytes again. */
+void hl_death_go_on(struct hl_daemon *d);
 /* A keeper knows how it ended. */
 void hl_death_told(struct hl_process *p, const struct hl_end *end);
-/* RECORD, BYE and LOSS into the spool; 0 or a negative errno. */
-int hl_death_save(struct hl_process *p);
+/* RECORD, BYE and LOSS into the spool. */
+void hl_death_save(struct hl_process *p);
 void hl_death_on_timer(void *daemon);
 
 #endif

@@ -130,6 +130,19 @@ int hl_procfs_end(int pidfd, int64_t pid, uint64_t start_ticks, int may_trace,
     return 1;
 }
 
+int hl_procfs_pidfd_tells(void)
+{
+    static int known = -1;
+    if (known < 0) {
+        struct pidfd_info_v0 info = {.mask = INFO_EXIT};
+        int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+        known = fd >= 0 && ioctl(fd, GET_INFO, &info) == 0;
+        if (fd >= 0)
+            close(fd);
+    }
+    return known;
+}
+
 int hl_procfs_uids_hidden(void)
 {
     unsigned long long inside, outside, n;

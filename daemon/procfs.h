@@ -25,6 +25,9 @@ void hl_procfs_memory(int64_t pid, int64_t *vmhwm, int64_t *vmrss);
 int hl_procfs_end(int pidfd, int64_t pid, uint64_t start_ticks, int may_trace,
                   struct hl_end *end);
 
+/* Can this kernel tell it by the pidfd? */
+int hl_procfs_pidfd_tells(void);
+
 /* Does this process live in a user namespace that hides other uids? */
 int hl_procfs_uids_hidden(void);
 

@@ -4,43 +4,64 @@
  */
 #include "quota.h"
 
-#include <errno.h>
-#include <sys/statvfs.h>
+#include "clock.h"
+#include "store.h"
 
-int hl_quota_connection(const struct hl_daemon *d, const struct hl_user *u,
-                        struct hl_err *e)
+#include <errno.h>
+
+int hl_quota_connection(struct hl_daemon *d, const struct hl_user *u, struct hl_err *e)
 {
     /* Two a process, and some for keepers, gathers and tools. */
     uint64_t max = 2 * d->set.max_processes_per_uid + 64;
-    if (u->n_peers < max)
+    if (u->n_peers <= max) /* the one that asks is counted */
         return 0;
+    d->count.refused_connections++;
     return hl_fail(e, EDQUOT,
                    "uid %u has %zu connections, the limit (max_processes_per_uid)",
                    (unsigned)u->uid, u->n_peers);
 }
 
-int hl_quota_job(const struct hl_daemon *d, const struct hl_user *u, struct hl_err *e)
+int hl_quota_job(struct hl_daemon *d, const struct hl_user *u, struct hl_err *e)
 {
     if (u->n_jobs < d->set.max_jobs_per_uid)
         return 0;
+    d->count.refused_jobs++;
     return hl_fail(e, EDQUOT, "uid %u has %zu jobs, the limit (max_jobs_per_uid)",
                    (unsigned)u->uid, u->n_jobs);
 }
 
-int hl_quota_process(const struct hl_daemon *d, const struct hl_user *u, struct hl_err *e)
+int hl_quota_process(struct hl_daemon *d, const struct hl_user *u, struct hl_err *e)
 {
+    if (d->n_alive < d->set.max_processes && u->n_alive < d->set.max_processes_per_uid)
+        return 0;
+    d->count.refused_processes++;
     if (d->n_alive >= d->set.max_processes)
         return hl_fail(e, EDQUOT,
                        "this node has %zu processes, the limit (max_processes)",
                        d->n_alive);
-    if (u->n_alive >= d->set.max_processes_per_uid)
-        return hl_fail(e, EDQUOT,
-                       "uid %u has %zu processes, the limit (max_processes_per_uid)",
-                       (unsigned)u->uid, u->n_alive);
-    return 0;
+    return hl_fail(e, EDQUOT,
+                   "uid %u has %zu processes, the limit (max_processes_per_uid)",
+                   (unsigned)u->uid, u->n_alive);
 }
 
-static uint64_t bytes_of(const struct hl_daemon *d, struct hl_share s)
+int hl_quota_rate(struct hl_daemon *d, struct hl_user *u, struct hl_err *e)
+{
+    if (u->n_messages <= d->set.max_message_rate)
+        return 0;
+    int64_t second = hl_mono_ns() / 1000000000;
+    if (second != u->second) { /* the clock is read only where it may matter */
+        u->second = second;
+        u->n_messages = 0;
+        return 0;
+    }
+    d->count.refused_rate++;
+    return hl_fail(e, EDQUOT,
+                   "uid %u sends more than %llu messages a second, the limit "
+                   "(max_message_rate)",
+                   (unsigned)u->uid, (unsigned long long)d->set.max_message_rate);
+}
+
+uint64_t hl_quota_share(const struct hl_daemon *d, struct hl_share s)
 {
     if (s.percent)
         return d->fs_bytes / 100 * (uint64_t)s.percent;
@@ -56,13 +77,31 @@ static uint64_t total(const struct hl_daemon *d)
     return sum;
 }
 
-int hl_quota_bytes(const struct hl_daemon *d, const struct hl_user *u, uint64_t n,
+uint64_t hl_quota_of_user(const struct hl_daemon *d)
+{
+    return d->private_run ? 0 : hl_quota_share(d, d->set.quota_per_uid);
+}
+
+static int over(uint64_t used, uint64_t n, uint64_t max)
+{
+    return max && used + n > max;
+}
+
+/* Finished jobs, the oldest first, go before somebody alive is refused; but a user's
+ * own quota costs no data that nobody has read: the user is told instead. */
+int hl_quota_bytes(struct hl_daemon *d, const struct hl_user *u, uint64_t n,
                    struct hl_err *e)
 {
-    uint64_t own = bytes_of(d, d->set.quota_per_uid),
-             all = bytes_of(d, d->set.quota_total);
+    uint64_t own = hl_quota_share(d, d->set.quota_per_uid),
+             all = hl_quota_share(d, d->set.quota_total);
     if (d->private_run)
         return 0;
+    while (over(u->spool_bytes, n, own) &&
+           hl_store_remove_oldest(d, u, 1, "its user's spools are at quota_per_uid"))
+        continue;
+    while (over(total(d), n, all) &&
+           hl_store_remove_oldest(d, NULL, 0, "the spools are at quota_total"))
+        continue;
     if (own && u->spool_bytes + n > own)
         return hl_fail(e, EDQUOT,
                        "the spools of uid %u are at their limit (quota_per_uid)",
@@ -75,16 +114,17 @@ int hl_quota_bytes(const struct hl_daemon *d, const struct hl_user *u, uint64_t 
     return 0;
 }
 
-void hl_quota_measure(struct hl_daemon *d)
+void hl_quota_measured(struct hl_daemon *d, uint64_t size, uint64_t free_bytes)
 {
-    struct statvfs v;
-    if (fstatvfs(d->root, &v))
-        return;
-    d->fs_bytes = (uint64_t)v.f_blocks * v.f_frsize;
+    d->fs_bytes = size;
+    d->fs_free_bytes = free_bytes;
     if (d->private_run)
         return;
-    uint64_t free_bytes = (uint64_t)v.f_bavail * v.f_frsize;
-    int low = free_bytes < bytes_of(d, d->set.min_free);
+    int low = free_bytes < hl_quota_share(d, d->set.min_free);
+    /* Others may have filled it: what nobody has read stays. */
+    if (low &&
+        hl_store_remove_oldest(d, NULL, 1, "the file system has less than min_free"))
+        return; /* looked at again when it is gone */
     if (low && !d->low_space)
         hl_log(&d->log, HL_LOG_WARNING, NULL, NULL,
                "%s: %llu MiB free, less than min_free: nothing more is taken",

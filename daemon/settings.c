@@ -32,7 +32,8 @@ void hl_settings_init(struct hl_settings *s)
                               .max_processes = 8192,
                               .max_processes_per_uid = 4608,
                               .max_jobs_per_uid = 256,
-                              .max_message = 1 << 20};
+                              .max_message = 1 << 20,
+                              .max_message_rate = 10000000};
 }
 
 static int set_path(char *at, size_t cap, const char *value, const char **why)
@@ -143,6 +144,12 @@ static int set_count(void *at, const char *value, const char **why)
     return set_number(at, 1, 1000000, value);
 }
 
+static int set_rate(void *at, const char *value, const char **why)
+{
+    *why = "must be a whole number from 1 to 1000000000";
+    return set_number(at, 1, 1000000000, value);
+}
+
 static int set_burst(void *at, const char *value, const char **why)
 {
     *why = "must be a whole number from 0 (no limit) to 1000000";
@@ -183,6 +190,7 @@ static const struct hl_conf_key keys[] = {
     {"max_processes_per_uid", set_count, AT(max_processes_per_uid)},
     {"max_jobs_per_uid", set_count, AT(max_jobs_per_uid)},
     {"max_message", set_message, AT(max_message)},
+    {"max_message_rate", set_rate, AT(max_message_rate)},
     {"hello_timeout", set_hello, AT(hello_timeout_ns)},
     {"sync_interval", set_sync, AT(sync_interval_ns)},
     {"admin_group", set_group, AT(admin_group)},

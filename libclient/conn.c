@@ -136,6 +136,17 @@ static enum hl_answer told_refused(struct hl_conn *c, const struct hl_setup *s,
     return HL_ANSWER_REFUSED;
 }
 
+/* It costs nobody a row: how long to wait is the sender's to know. */
+static enum hl_answer told_held(struct hl_conn *c, const struct hl_setup *s,
+                                const uint8_t *body, size_t n)
+{
+    struct hl_held m;
+    if (hl_decode_held(body, n, &m))
+        return broken(c);
+    hl_say(s, "%.*s", (int)m.text.n, m.text.p);
+    return HL_ANSWER_HELD;
+}
+
 static enum hl_answer take(struct hl_conn *c, const struct hl_setup *s, uint64_t *offset)
 {
     struct hl_wire_header h;
@@ -155,6 +166,8 @@ static enum hl_answer take(struct hl_conn *c, const struct hl_setup *s, uint64_t
     else if (h.type == HL_MSG_ACK && c->state == HL_CONN_OPEN &&
              !hl_decode_ack(body, h.length, offset))
         a = HL_ANSWER_ACK;
+    else if (h.type == HL_MSG_HELD)
+        a = told_held(c, s, body, h.length);
     else
         a = broken(c);
     c->n_in -= used;

@@ -29,6 +29,7 @@ enum hl_answer {
     HL_ANSWER_NONE = 0,
     HL_ANSWER_OK,      /* *offset: where the collector wants the stream resumed */
     HL_ANSWER_ACK,     /* *offset: the stream is kept up to there */
+    HL_ANSWER_HELD,    /* the disk does not take rows now, or does again; it was told */
     HL_ANSWER_REFUSED, /* the connection is closed; the reason was told */
     HL_ANSWER_BROKEN   /* the connection is closed */
 };

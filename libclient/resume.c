@@ -206,6 +206,7 @@ int hl_sender_collect(struct hl_sender *d)
             progress |= acknowledged(d, offset);
             break;
         case HL_ANSWER_REFUSED: refused(d); break;
+        case HL_ANSWER_HELD:
         case HL_ANSWER_BROKEN: break;
         }
     }

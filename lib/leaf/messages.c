@@ -730,6 +730,17 @@ int64_t hl_encode_data(uint8_t *out, size_t cap, const struct hl_data *m)
     return hl_message_end(&w, HL_MSG_DATA);
 }
 
+int64_t hl_encode_data_in_place(uint8_t *out, const struct hl_data *m)
+{
+    struct hl_writer w = hl_message_begin(out, HL_WIRE_HEADER + HL_DATA_HEAD);
+    hl_put_u32(&w, m->proc);
+    hl_put_u32(&w, m->what);
+    hl_put_u64(&w, m->offset);
+    hl_wire_header_put(out, HL_MSG_DATA, out + HL_WIRE_HEADER,
+                       (uint32_t)(HL_DATA_HEAD + m->n));
+    return (int64_t)(HL_WIRE_HEADER + HL_DATA_HEAD + m->n);
+}
+
 int hl_decode_data(const uint8_t *body, size_t n, struct hl_data *out)
 {
     struct hl_reader r = hl_reader_on(body, n);

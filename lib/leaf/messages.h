@@ -264,6 +264,8 @@ struct hl_data {
 };
 enum { HL_DATA_HEAD = 16, HL_DATA_MAX = HL_WIRE_MAX_BODY - HL_DATA_HEAD };
 int64_t hl_encode_data(uint8_t *out, size_t cap, const struct hl_data *m);
+/* The same for m->n bytes that lie at out + HL_WIRE_HEADER + HL_DATA_HEAD already. */
+int64_t hl_encode_data_in_place(uint8_t *out, const struct hl_data *m);
 int hl_decode_data(const uint8_t *body, size_t n, struct hl_data *out);
 
 int64_t hl_encode_taken(uint8_t *out, size_t cap);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Spool files: append, read by stream offset, cut the torn tail; see spool.h.
+ * Spool files: append, find by stream offset, cut the torn tail; see spool.h.
  */
 #include "spool.h"
 
+#include "messages.h"
+#include "path.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -36,7 +40,7 @@ static void link_newest(struct hl_spool *s)
     p->newest = s;
 }
 
-static void close_file(struct hl_spool *s)
+void hl_spool_close(struct hl_spool *s)
 {
     if (s->fd < 0)
         return;
@@ -46,23 +50,63 @@ static void close_file(struct hl_spool *s)
     s->fd = -1;
 }
 
-static int open_file(struct hl_spool *s, int flags)
+static int no_descriptors(int err)
+{
+    return err == EMFILE || err == ENFILE;
+}
+
+/* Where no descriptor is left, those of other spools are given up first. */
+static int open_at(struct hl_spool *s, int flags)
 {
     struct hl_spool_pool *p = s->pool;
+    int fd;
+    while ((fd = openat(p->root, s->name, flags | O_RDWR | O_NOFOLLOW | O_CLOEXEC,
+                        0600)) < 0 &&
+           no_descriptors(errno) && p->oldest)
+        hl_spool_close(p->oldest);
+    return fd < 0 ? -errno : fd;
+}
+
+static int make_folders(const struct hl_spool *s)
+{
+    char name[PATH_MAX];
+    for (const char *slash = strchr(s->name, '/'); slash;
+         slash = strchr(slash + 1, '/')) {
+        size_t n = (size_t)(slash - s->name);
+        if (n >= sizeof name)
+            return -ENAMETOOLONG;
+        memcpy(name, s->name, n);
+        name[n] = 0;
+        if (mkdirat(s->pool->root, name, 0700) && errno != EEXIST)
+            return -errno;
+    }
+    return 0;
+}
+
+static int open_file(struct hl_spool *s)
+{
+    struct hl_spool_pool *p = s->pool;
+    int flags = s->made ? 0 : O_CREAT | O_EXCL, fd;
     while (p->n_open >= p->max_open)
-        close_file(p->oldest);
-    s->fd = openat(p->root, s->name, flags | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (s->fd < 0)
-        return -errno;
+        hl_spool_close(p->oldest);
+    fd = open_at(s, flags);
+    if (fd == -ENOENT && !s->made) {
+        int r = make_folders(s);
+        fd = r ? r : open_at(s, flags);
+    }
+    if (fd < 0)
+        return fd;
+    s->fd = fd;
+    s->made = 1;
     p->n_open++;
     link_newest(s);
-    return s->fd;
+    return fd;
 }
 
 int hl_spool_fd(struct hl_spool *s)
 {
     if (s->fd < 0)
-        return open_file(s, 0);
+        return open_file(s);
     unlink_open(s);
     link_newest(s);
     return s->fd;
@@ -151,7 +195,22 @@ static int note_all(struct hl_spool *s, const uint8_t *p, size_t n)
     return 0;
 }
 
-/* ---- append ---- */
+int hl_spool_note(struct hl_spool *s, const uint8_t *p, size_t n, uint64_t *at)
+{
+    *at = s->size;
+    return note_all(s, p, n);
+}
+
+/* ---- the file ---- */
+
+int hl_spool_init(struct hl_spool *s, struct hl_spool_pool *pool, const char *name)
+{
+    memset(s, 0, sizeof *s);
+    s->pool = pool;
+    s->fd = -1;
+    s->name = strdup(name);
+    return s->name ? 0 : -1;
+}
 
 static int write_at(struct hl_spool *s, int fd, const uint8_t *p, size_t n, uint64_t at)
 {
@@ -168,56 +227,62 @@ static int write_at(struct hl_spool *s, int fd, const uint8_t *p, size_t n, uint
     return 0;
 }
 
-int hl_spool_append(struct hl_spool *s, const uint8_t *p, size_t n)
+static void mark_dirty(struct hl_spool *s)
 {
-    struct hl_spool was = *s;
+    if (s->is_dirty)
+        return;
+    s->is_dirty = 1;
+    s->next_dirty = s->pool->dirty;
+    s->pool->dirty = s;
+}
+
+static void mark_clean(struct hl_spool *s)
+{
+    struct hl_spool **at = &s->pool->dirty;
+    if (!s->is_dirty)
+        return;
+    while (*at != s)
+        at = &(*at)->next_dirty;
+    *at = s->next_dirty;
+    s->is_dirty = 0;
+}
+
+int hl_spool_write(struct hl_spool *s, const uint8_t *p, size_t n, uint64_t at)
+{
+    if (s->failed && at > s->failed_at)
+        return s->failed; /* behind a gap it would be lost to every reader */
     int fd = hl_spool_fd(s);
-    int r = fd < 0 ? fd : note_all(s, p, n);
-    if (r)
-        return r;
-    r = write_at(s, fd, p, n, was.size);
-    if (r) {
-        go_back(s, &was);
-        /* Should this fail, the next append writes over the rest, and a
-         * checksum tells a reader where to stop. */
-        return ftruncate(fd, (off_t)was.size) && r != -ENOSPC ? -EIO : r;
-    }
-    s->dirty = 1;
+    int r = fd < 0 ? fd : write_at(s, fd, p, n, at);
+    if (!r)
+        mark_dirty(s);
+    /* What came of it is no message, but takes the room that others may need. */
+    else if (fd >= 0 && ftruncate(fd, (off_t)at) && r != -ENOSPC)
+        r = -EIO;
+    s->failed = r;
+    s->failed_at = at;
+    return r;
+}
+
+int hl_spool_sync(struct hl_spool *s)
+{
+    if (!s->is_dirty)
+        return 0;
+    int fd = hl_spool_fd(s);
+    if (fd < 0)
+        return fd;
+    if (fdatasync(fd))
+        return -errno;
+    mark_clean(s);
     return 0;
 }
 
-static int start(struct hl_spool *s, struct hl_spool_pool *pool, const char *name,
-                 struct hl_err *e)
-{
-    memset(s, 0, sizeof *s);
-    s->pool = pool;
-    s->fd = -1;
-    s->name = strdup(name);
-    return s->name ? 0 : hl_fail(e, ENOMEM, "spool %s: no memory left", name);
-}
+/* ---- load ---- */
 
 static int fail_code(struct hl_err *e, int negative, const char *name)
 {
     errno = -negative;
     return hl_fail_errno(e, "spool %s", name);
 }
-
-int hl_spool_create(struct hl_spool *s, struct hl_spool_pool *pool, const char *name,
-                    const uint8_t *first, size_t n, struct hl_err *e)
-{
-    if (start(s, pool, name, e))
-        return -1;
-    int made = open_file(s, O_CREAT | O_EXCL);
-    int r = made < 0 ? made : hl_spool_append(s, first, n);
-    if (!r)
-        return 0;
-    if (made >= 0)
-        hl_spool_remove(s);
-    hl_spool_fini(s);
-    return fail_code(e, r, name);
-}
-
-/* ---- open again ---- */
 
 enum { SCAN_BYTES = HL_WIRE_HEADER + HL_WIRE_MAX_BODY };
 
@@ -284,20 +349,65 @@ static int cut_tail(struct hl_spool *s, int fd, struct hl_err *e)
     return 0;
 }
 
-int hl_spool_open(struct hl_spool *s, struct hl_spool_pool *pool, const char *name,
+int hl_spool_load(struct hl_spool *s, struct hl_spool_pool *pool, const char *name,
                   hl_spool_visit_fn *visit, void *ctx, struct hl_err *e)
 {
-    if (start(s, pool, name, e))
-        return -1;
+    int fd = -1, r = -1;
     uint8_t *buf = malloc(SCAN_BYTES);
-    int fd = buf ? open_file(s, 0) : -ENOMEM;
-    int r = fd < 0 ? fail_code(e, fd, name) : scan(s, fd, buf, visit, ctx, e);
+    if (hl_spool_init(s, pool, name) || !buf) {
+        fail_code(e, -ENOMEM, name);
+        goto out;
+    }
+    s->made = 1;
+    fd = openat(pool->root, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    r = fd < 0 ? fail_code(e, -errno, name) : scan(s, fd, buf, visit, ctx, e);
     if (!r)
         r = cut_tail(s, fd, e);
+out:
+    if (fd >= 0)
+        close(fd);
     free(buf);
     if (r)
         hl_spool_fini(s);
     return r;
+}
+
+/* ---- has it ended? ---- */
+
+enum { END_BYTES = 16384 }; /* RECORD, BYE and LOSS are far smaller */
+
+/* Whole messages from p to the very end, a record that is final among them. */
+static int is_end(const uint8_t *p, size_t n)
+{
+    int final = 0;
+    while (n) {
+        struct hl_wire_header h;
+        struct hl_record_msg m;
+        const uint8_t *body;
+        size_t used;
+        if (hl_wire_next(p, n, HL_IN_SPOOL, HL_STATE_FILE, &h, &body, &used))
+            return 0;
+        if (h.type == HL_MSG_RECORD && hl_decode_record(body, h.length, &m) == 0)
+            final = m.end.kind != HL_ENDED_SAMPLED && m.end.kind != HL_ENDED_RUNNING;
+        p += used;
+        n -= used;
+    }
+    return final;
+}
+
+int hl_spool_is_finished(int fd, uint64_t size)
+{
+    uint8_t *buf = malloc(END_BYTES);
+    size_t n = size < END_BYTES ? (size_t)size : END_BYTES;
+    int r = buf ? hl_path_pread_all(fd, buf, n, (off_t)(size - n)) : -ENOMEM;
+    if (r > 0)
+        r = 0; /* it has become shorter */
+    else if (r == 0)
+        for (size_t i = 0; i + HL_WIRE_HEADER < n && !r; i++)
+            r = buf[i] == (HL_WIRE_MAGIC & 0xff) && buf[i + 1] == HL_WIRE_MAGIC >> 8 &&
+                buf[i + 3] == HL_MSG_RECORD && is_end(buf + i, n - i);
+    free(buf);
+    return r < 0 && r != -ENOMEM ? -EIO : r;
 }
 
 /* ---- read ---- */
@@ -315,38 +425,20 @@ static size_t extent_of(const struct hl_spool *s, uint64_t offset)
     return lo;
 }
 
-static int read_file(struct hl_spool *s, uint64_t at, uint8_t *out, size_t n)
+size_t hl_spool_plan(const struct hl_spool *s, uint64_t offset, size_t n,
+                     struct hl_spool_piece *out, size_t cap)
 {
-    int fd = hl_spool_fd(s);
-    while (fd >= 0 && n) {
-        ssize_t k = pread(fd, out, n, (off_t)at);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return k ? -errno : -EIO;
-        out += k;
-        at += (uint64_t)k;
-        n -= (size_t)k;
-    }
-    return fd < 0 ? fd : 0;
-}
-
-int hl_spool_read(struct hl_spool *s, uint64_t offset, uint8_t *out, size_t n,
-                  size_t *got)
-{
-    *got = 0;
-    while (*got < n && offset < s->stream_bytes) {
+    size_t pieces = 0;
+    while (n && pieces < cap && offset < s->stream_bytes) {
         size_t i = extent_of(s, offset);
         uint64_t end = i + 1 < s->n_extents ? s->extent[i + 1].stream : s->stream_bytes;
-        size_t k = end - offset < n - *got ? (size_t)(end - offset) : n - *got;
-        int r = read_file(s, s->extent[i].file + (offset - s->extent[i].stream),
-                          out + *got, k);
-        if (r)
-            return r;
-        *got += k;
+        size_t k = end - offset < n ? (size_t)(end - offset) : n;
+        out[pieces++] = (struct hl_spool_piece){
+            s->extent[i].file + (offset - s->extent[i].stream), k};
         offset += k;
+        n -= k;
     }
-    return 0;
+    return pieces;
 }
 
 static size_t catalog_at(const struct hl_spool *s, uint64_t offset)
@@ -362,57 +454,28 @@ static size_t catalog_at(const struct hl_spool *s, uint64_t offset)
     return lo;
 }
 
-int hl_spool_read_catalogs(struct hl_spool *s, uint64_t offset, uint8_t *out, size_t n,
-                           size_t *got)
+size_t hl_spool_plan_catalogs(const struct hl_spool *s, uint64_t offset, size_t n,
+                              struct hl_spool_piece *out, size_t cap)
 {
-    *got = 0;
-    while (*got < n && offset < s->catalog_bytes) {
+    size_t pieces = 0;
+    while (n && pieces < cap && offset < s->catalog_bytes) {
         const struct hl_spool_catalog *c = &s->catalog[catalog_at(s, offset)];
         uint64_t into = offset - c->before;
-        size_t want = c->bytes - into < n - *got ? (size_t)(c->bytes - into) : n - *got,
-               k;
-        int r = hl_spool_read(s, c->stream + into, out + *got, want, &k);
-        if (r || k != want)
-            return r ? r : -EIO;
-        *got += k;
-        offset += k;
+        size_t want = c->bytes - into < n ? (size_t)(c->bytes - into) : n;
+        /* A message lies in one piece: extents begin where messages do. */
+        pieces += hl_spool_plan(s, c->stream + into, want, out + pieces, 1);
+        offset += want;
+        n -= want;
     }
-    return 0;
-}
-
-/* ---- the rest ---- */
-
-int hl_spool_sync(struct hl_spool *s)
-{
-    if (!s->dirty)
-        return 0;
-    int fd = hl_spool_fd(s);
-    if (fd < 0)
-        return fd;
-    if (fdatasync(fd))
-        return -errno;
-    s->dirty = 0;
-    return 0;
-}
-
-int hl_spool_remove(struct hl_spool *s)
-{
-    close_file(s);
-    return unlinkat(s->pool->root, s->name, 0) ? -errno : 0;
-}
-
-void hl_spool_move(struct hl_spool *to, struct hl_spool *from)
-{
-    close_file(from);
-    *to = *from;
-    memset(from, 0, sizeof *from);
-    from->fd = -1;
+    return pieces;
 }
 
 void hl_spool_fini(struct hl_spool *s)
 {
-    if (s->pool)
-        close_file(s);
+    if (s->pool) {
+        mark_clean(s);
+        hl_spool_close(s);
+    }
     free(s->name);
     free(s->extent);
     free(s->catalog);

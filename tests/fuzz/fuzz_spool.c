@@ -26,18 +26,27 @@ static void make_room(void)
     snprintf(name, sizeof name, "hl-fuzz.%ld", (long)getpid());
 }
 
-static void read_all(struct hl_spool *s)
+static void check(const struct hl_spool *s, const struct hl_spool_piece *p, size_t n,
+                  uint64_t *at)
 {
-    uint8_t buf[97];
-    size_t got = 1;
-    for (uint64_t at = 0; got && !hl_spool_read(s, at, buf, sizeof buf, &got); at += got)
-        if (at + got > s->stream_bytes)
+    for (size_t i = 0; i < n; i++) {
+        if (!p[i].n || p[i].at + p[i].n > s->size)
             abort();
-    got = 1;
-    for (uint64_t at = 0; got && !hl_spool_read_catalogs(s, at, buf, sizeof buf, &got);
-         at += got)
-        if (at + got > s->catalog_bytes)
-            abort();
+        *at += p[i].n;
+    }
+}
+
+static void read_all(const struct hl_spool *s)
+{
+    struct hl_spool_piece p[3];
+    uint64_t at = 0, catalogs = 0;
+    size_t n;
+    while ((n = hl_spool_plan(s, at, 97, p, 3)))
+        check(s, p, n, &at);
+    while ((n = hl_spool_plan_catalogs(s, catalogs, 97, p, 3)))
+        check(s, p, n, &catalogs);
+    if (at != s->stream_bytes || catalogs != s->catalog_bytes)
+        abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
@@ -52,14 +61,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (fd < 0 || (n && write(fd, data, n) != (ssize_t)n))
         abort();
     close(fd);
-    if (hl_spool_open(&s, &pool, name, NULL, NULL, &e) == 0) {
+    if (hl_spool_load(&s, &pool, name, NULL, NULL, &e) == 0) {
         read_all(&s);
         uint64_t size = s.size, stream = s.stream_bytes;
         size_t k = seed_message(3, row, sizeof row);
-        if (hl_spool_append(&s, row, k))
+        uint64_t at;
+        if (hl_spool_note(&s, row, k, &at) || hl_spool_write(&s, row, k, at))
             abort();
         hl_spool_fini(&s);
-        if (hl_spool_open(&s, &pool, name, NULL, NULL, &e) || s.size != size + k ||
+        if (hl_spool_load(&s, &pool, name, NULL, NULL, &e) || s.size != size + k ||
             s.stream_bytes != stream + k || s.cut_bytes)
             abort();
         hl_spool_fini(&s);

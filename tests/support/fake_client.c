@@ -241,6 +241,15 @@ static void commit_rows(long n)
     }
 }
 
+static void take_held(const uint8_t *body, size_t n)
+{
+    struct hl_held m;
+    if (hl_decode_held(body, n, &m))
+        DIE("a wrong HELD");
+    printf("%s: %.*s\n", m.code ? "held" : "taken again", (int)m.text.n, m.text.p);
+    fflush(stdout);
+}
+
 static void take_answers(int wait)
 {
     struct hl_wire_header h;
@@ -250,6 +259,10 @@ static void take_answers(int wait)
     while (wait || poll(&p, 1, 0) > 0) {
         if (hl_link_next(&frames, &h, &body, 20000, &err))
             DIE("%s", err.text);
+        if (h.type == HL_MSG_HELD) {
+            take_held(body, h.length);
+            continue;
+        }
         if (h.type != HL_MSG_ACK || hl_decode_ack(body, h.length, &upto) || upto > sent)
             DIE("a wrong acknowledgement");
         ring->acked = upto;

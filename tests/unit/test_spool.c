@@ -28,6 +28,46 @@ static void set_up(void)
     hl_spool_pool_init(&pool, root, 2);
 }
 
+/* The halves together, as a collector that waits for its disk would. */
+static int append(struct hl_spool *s, const uint8_t *p, size_t n)
+{
+    uint64_t at;
+    int r = hl_spool_note(s, p, n, &at);
+    return r ? r : hl_spool_write(s, p, n, at);
+}
+
+static int begin(struct hl_spool *s, const char *name, const uint8_t *first, size_t n)
+{
+    int r = hl_spool_init(s, &pool, name) ? -ENOMEM : append(s, first, n);
+    if (r)
+        hl_spool_fini(s);
+    return r;
+}
+
+typedef size_t plan_fn(const struct hl_spool *s, uint64_t offset, size_t n,
+                       struct hl_spool_piece *out, size_t cap);
+
+static int read_by(plan_fn *plan, struct hl_spool *s, uint64_t offset, uint8_t *out,
+                   size_t n, size_t *got)
+{
+    struct hl_spool_piece piece[64];
+    size_t k = plan(s, offset, n, piece, 64);
+    int fd = hl_spool_fd(s);
+    *got = 0;
+    for (size_t i = 0; i < k; i++) {
+        if (pread(fd, out + *got, piece[i].n, (off_t)piece[i].at) != (ssize_t)piece[i].n)
+            return -1;
+        *got += piece[i].n;
+    }
+    return 0;
+}
+
+static int read_stream(struct hl_spool *s, uint64_t offset, uint8_t *out, size_t n,
+                       size_t *got)
+{
+    return read_by(hl_spool_plan, s, offset, out, n, got);
+}
+
 static void tear_down(void)
 {
     const char *names[] = {"a", "b", "c", "d"};
@@ -68,8 +108,7 @@ static size_t bye(uint8_t *out)
 
 static void create(struct hl_spool *s, const char *name)
 {
-    struct hl_err e = {0};
-    ck_assert_msg(hl_spool_create(s, &pool, name, buf, head(buf), &e) == 0, "%s", e.text);
+    ck_assert_int_eq(begin(s, name, buf, head(buf)), 0);
 }
 
 /* Two catalogs and rows, with messages that are no stream between them; want:
@@ -79,10 +118,10 @@ static size_t fill(struct hl_spool *s, uint8_t *want)
     size_t n = 0, k;
     for (int i = 0; i < 20; i++) {
         k = i == 0 || i == 11 ? catalog(want + n, i ? 2 : 1) : row(want + n, (uint64_t)i);
-        ck_assert_int_eq(hl_spool_append(s, want + n, k), 0);
+        ck_assert_int_eq(append(s, want + n, k), 0);
         n += k;
         if (i % 7 == 3)
-            ck_assert_int_eq(hl_spool_append(s, buf, bye(buf)), 0);
+            ck_assert_int_eq(append(s, buf, bye(buf)), 0);
     }
     return n;
 }
@@ -94,13 +133,13 @@ static void same_stream(struct hl_spool *s, const uint8_t *want, size_t n)
     ck_assert_uint_eq(s->stream_bytes, n);
     for (int i = 0; i < 4; i++)
         for (size_t at = 0; at < n; at += got) {
-            ck_assert_int_eq(hl_spool_read(s, at, got_bytes, steps[i], &got), 0);
+            ck_assert_int_eq(read_stream(s, at, got_bytes, steps[i], &got), 0);
             ck_assert_uint_gt(got, 0);
             ck_assert_int_eq(memcmp(got_bytes, want + at, got), 0);
         }
-    ck_assert_int_eq(hl_spool_read(s, n, got_bytes, 9, &got), 0);
+    ck_assert_int_eq(read_stream(s, n, got_bytes, 9, &got), 0);
     ck_assert_uint_eq(got, 0);
-    ck_assert_int_eq(hl_spool_read(s, UINT64_MAX, got_bytes, 9, &got), 0);
+    ck_assert_int_eq(read_stream(s, UINT64_MAX, got_bytes, 9, &got), 0);
     ck_assert_uint_eq(got, 0);
 }
 
@@ -117,13 +156,14 @@ START_TEST(the_stream_is_read_back_by_offset)
     k += catalog(buf + k, 2);
     ck_assert_uint_eq(s.catalog_bytes, k);
     for (size_t at = 0; at < k; at += got) {
-        ck_assert_int_eq(hl_spool_read_catalogs(&s, at, got_bytes + at, 5, &got), 0);
+        ck_assert_int_eq(read_by(hl_spool_plan_catalogs, &s, at, got_bytes + at, 5, &got),
+                         0);
         ck_assert_uint_gt(got, 0);
     }
     ck_assert_int_eq(memcmp(got_bytes, buf, k), 0);
     uint64_t size = s.size;
     hl_spool_fini(&s);
-    ck_assert_int_eq(hl_spool_open(&again, &pool, "a", NULL, NULL, &e), 0);
+    ck_assert_int_eq(hl_spool_load(&again, &pool, "a", NULL, NULL, &e), 0);
     ck_assert_uint_eq(again.size, size);
     ck_assert_uint_eq(again.cut_bytes, 0);
     same_stream(&again, want, n);
@@ -137,15 +177,15 @@ START_TEST(a_tail_torn_at_any_byte_is_cut)
     struct hl_err e = {0};
     size_t k;
     create(&s, "a");
-    ck_assert_int_eq(hl_spool_append(&s, buf, catalog(buf, 1)), 0);
+    ck_assert_int_eq(append(&s, buf, catalog(buf, 1)), 0);
     uint64_t whole = s.size;
     k = row(buf, 0);
-    ck_assert_int_eq(hl_spool_append(&s, buf, k), 0);
+    ck_assert_int_eq(append(&s, buf, k), 0);
     hl_spool_fini(&s);
     for (size_t cut = k - 1; cut > 0; cut--) {
         int fd = openat(root, "a", O_RDWR);
         ck_assert_int_eq(ftruncate(fd, (off_t)(whole + cut)), 0);
-        ck_assert_int_eq(hl_spool_open(&s, &pool, "a", NULL, NULL, &e), 0);
+        ck_assert_int_eq(hl_spool_load(&s, &pool, "a", NULL, NULL, &e), 0);
         ck_assert_uint_eq(s.size, whole);
         ck_assert_uint_eq(s.cut_bytes, cut);
         struct stat st;
@@ -163,17 +203,17 @@ START_TEST(a_damaged_byte_ends_the_spool_there)
     struct hl_spool s;
     struct hl_err e = {0};
     create(&s, "a");
-    ck_assert_int_eq(hl_spool_append(&s, buf, catalog(buf, 1)), 0);
+    ck_assert_int_eq(append(&s, buf, catalog(buf, 1)), 0);
     uint64_t whole = s.size;
-    ck_assert_int_eq(hl_spool_append(&s, buf, row(buf, 0)), 0);
-    ck_assert_int_eq(hl_spool_append(&s, buf, row(buf, 1)), 0);
+    ck_assert_int_eq(append(&s, buf, row(buf, 0)), 0);
+    ck_assert_int_eq(append(&s, buf, row(buf, 1)), 0);
     hl_spool_fini(&s);
     int fd = openat(root, "a", O_RDWR);
     ck_assert_int_eq(pwrite(fd, "?", 1, (off_t)whole + 30), 1);
     close(fd);
-    ck_assert_int_eq(hl_spool_open(&s, &pool, "a", NULL, NULL, &e), 0);
+    ck_assert_int_eq(hl_spool_load(&s, &pool, "a", NULL, NULL, &e), 0);
     ck_assert_uint_eq(s.size, whole);
-    ck_assert_int_eq(hl_spool_append(&s, buf, row(buf, 0)), 0);
+    ck_assert_int_eq(append(&s, buf, row(buf, 0)), 0);
     hl_spool_fini(&s);
 }
 END_TEST
@@ -189,7 +229,7 @@ START_TEST(what_is_no_spool_is_left_alone)
         int fd = openat(root, "a", O_RDWR | O_CREAT | O_TRUNC, 0600);
         size_t n = strlen(texts[i]);
         ck_assert_int_eq(write(fd, texts[i], n), (ssize_t)n);
-        ck_assert_int_eq(hl_spool_open(&s, &pool, "a", NULL, NULL, &e), -1);
+        ck_assert_int_eq(hl_spool_load(&s, &pool, "a", NULL, NULL, &e), -1);
         ck_assert_int_eq(e.code, HL_ERR_FORMAT);
         ck_assert(fstat(fd, &st) == 0 && (size_t)st.st_size == n);
         close(fd);
@@ -198,9 +238,9 @@ START_TEST(what_is_no_spool_is_left_alone)
     int fd = openat(root, "a", O_RDWR | O_TRUNC); /* messages, but no head */
     size_t n = bye(buf);
     ck_assert_int_eq(write(fd, buf, n), (ssize_t)n);
-    ck_assert_int_eq(hl_spool_open(&s, &pool, "a", NULL, NULL, &e), -1);
+    ck_assert_int_eq(hl_spool_load(&s, &pool, "a", NULL, NULL, &e), -1);
     close(fd);
-    ck_assert_int_eq(hl_spool_open(&s, &pool, "none", NULL, NULL, &e), -1);
+    ck_assert_int_eq(hl_spool_load(&s, &pool, "none", NULL, NULL, &e), -1);
     ck_assert_int_eq(e.code, ENOENT);
 }
 END_TEST
@@ -214,7 +254,7 @@ START_TEST(an_unknown_version_is_named)
     int fd = openat(root, "a", O_RDWR | O_CREAT, 0600);
     ck_assert_int_eq(write(fd, buf, n), (ssize_t)n);
     close(fd);
-    ck_assert_int_eq(hl_spool_open(&s, &pool, "a", NULL, NULL, &e), -1);
+    ck_assert_int_eq(hl_spool_load(&s, &pool, "a", NULL, NULL, &e), -1);
     ck_assert_int_eq(e.code, HL_ERR_VERSION);
 }
 END_TEST
@@ -232,38 +272,90 @@ static ssize_t failing(int fd, const void *p, size_t n, off_t at)
     return pwrite(fd, p, n > 10 ? 10 : n, at); /* short writes, always */
 }
 
-START_TEST(a_write_that_fails_leaves_nothing)
+/* Until a place is written again nothing behind it is, and a reader finds whole
+ * messages alone. */
+START_TEST(a_write_that_fails_is_made_good_by_the_next)
 {
     static uint8_t want[8192];
     pool.write = failing;
-    for (fail_at = 1; fail_at < 40; fail_at++) {
+    for (fail_at = 1; fail_at < 60; fail_at++) {
         struct hl_spool s, again;
         struct hl_err e = {0};
+        uint64_t at[6];
+        size_t n = 0, len[6];
         n_writes = 0;
-        size_t n = 0, k = 0;
-        int failed = hl_spool_create(&s, &pool, "a", buf, head(buf), &e);
-        if (failed) {
-            ck_assert_int_eq(e.code, ENOSPC);
-            ck_assert_int_ne(faccessat(root, "a", F_OK, 0), 0);
-            continue;
+        ck_assert_int_eq(hl_spool_init(&s, &pool, "a"), 0);
+        for (uint64_t i = 0; i < 6; i++) {
+            len[i] = i > 1 ? row(want + n, i) : i ? catalog(want + n, 1) : head(want + n);
+            ck_assert_int_eq(hl_spool_note(&s, want + n, len[i], &at[i]), 0);
+            n += len[i];
         }
-        for (uint64_t i = 0; i < 5; i++) {
-            k = i ? row(want + n, i) : catalog(want + n, 1);
-            int r = hl_spool_append(&s, want + n, k);
-            ck_assert(r == 0 || r == -ENOSPC);
-            if (r)
-                ck_assert_int_eq(hl_spool_append(&s, want + n, k), 0); /* tried again */
-            n += k;
+        int first_bad = 6;
+        for (int i = 0; i < 6; i++) {
+            int r = hl_spool_write(&s, want + at[i], len[i], at[i]);
+            ck_assert_int_eq(r, i < first_bad && n_writes < fail_at ? 0 : -ENOSPC);
+            first_bad = r && i < first_bad ? i : first_bad;
         }
-        same_stream(&s, want, n);
+        for (int i = first_bad; i < 6; i++)
+            ck_assert_int_eq(hl_spool_write(&s, want + at[i], len[i], at[i]), 0);
+        same_stream(&s, want + len[0], n - len[0]);
         hl_spool_fini(&s);
-        ck_assert_int_eq(hl_spool_open(&again, &pool, "a", NULL, NULL, &e), 0);
+        ck_assert_int_eq(hl_spool_load(&again, &pool, "a", NULL, NULL, &e), 0);
         ck_assert_uint_eq(again.cut_bytes, 0);
-        same_stream(&again, want, n);
-        hl_spool_remove(&again);
+        ck_assert_uint_eq(again.size, n);
         hl_spool_fini(&again);
+        unlinkat(root, "a", 0);
     }
     ck_assert_int_gt(n_writes, 10);
+}
+END_TEST
+
+/* What a crash leaves while a write fails: no message behind the gap. */
+START_TEST(a_gap_hides_what_is_behind_it_from_nobody)
+{
+    static uint8_t want[8192];
+    struct hl_spool s;
+    struct hl_err e = {0};
+    uint64_t at[3];
+    create(&s, "a");
+    size_t size = s.size, k = row(want, 0);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(hl_spool_note(&s, want, k, &at[i]), 0);
+    ck_assert_int_eq(hl_spool_write(&s, want, k, at[0]), 0);
+    pool.write = failing;
+    fail_at = 1;
+    n_writes = 0;
+    ck_assert_int_eq(hl_spool_write(&s, want, k, at[1]), -ENOSPC);
+    ck_assert_int_eq(hl_spool_write(&s, want, k, at[2]), -ENOSPC);
+    ck_assert_int_eq(n_writes, 1);
+    hl_spool_fini(&s);
+    ck_assert_int_eq(hl_spool_load(&s, &pool, "a", NULL, NULL, &e), 0);
+    ck_assert_uint_eq(s.size, size + k);
+    hl_spool_fini(&s);
+}
+END_TEST
+
+static size_t record(uint8_t *out, unsigned kind)
+{
+    struct hl_record_msg m = {.end = {kind, 0}};
+    return (size_t)hl_encode_record(out, 4096, &m);
+}
+
+START_TEST(the_last_words_of_a_process_are_known_from_the_end_alone)
+{
+    struct hl_spool s;
+    create(&s, "a");
+    for (uint64_t i = 0; i < 1000; i++)
+        append(&s, buf, row(buf, i));
+    ck_assert_int_eq(hl_spool_is_finished(hl_spool_fd(&s), s.size), 0);
+    append(&s, buf, record(buf, HL_ENDED_SAMPLED));
+    ck_assert_int_eq(hl_spool_is_finished(hl_spool_fd(&s), s.size), 0);
+    append(&s, buf, record(buf, HL_ENDED_EXIT));
+    ck_assert_int_eq(hl_spool_is_finished(hl_spool_fd(&s), s.size), 1);
+    append(&s, buf, bye(buf));
+    ck_assert_int_eq(hl_spool_is_finished(hl_spool_fd(&s), s.size), 1);
+    ck_assert_int_eq(hl_spool_is_finished(hl_spool_fd(&s), s.size - 1), 0);
+    hl_spool_fini(&s);
 }
 END_TEST
 
@@ -283,14 +375,11 @@ START_TEST(many_spools_need_few_descriptors)
             ck_assert_uint_le(pool.n_open, 2);
         }
     ck_assert_int_eq(hl_spool_sync(&s[0]), 0);
-    ck_assert_int_eq(s[0].dirty, 0);
-    for (int i = 3; i >= 0; i--) {
-        struct hl_spool moved;
-        hl_spool_move(&moved, &s[i]);
-        same_stream(&moved, want[i], n[i]);
-        hl_spool_fini(&moved);
+    ck_assert_int_eq(s[0].is_dirty, 0);
+    ck_assert_int_eq(s[1].is_dirty, 1);
+    for (int i = 3; i >= 0; i--)
         hl_spool_fini(&s[i]);
-    }
+    ck_assert_ptr_null(pool.dirty);
     ck_assert_uint_eq(pool.n_open, 0);
     ck_assert_ptr_null(pool.newest);
     ck_assert_ptr_null(pool.oldest);
@@ -300,10 +389,8 @@ END_TEST
 START_TEST(a_file_that_exists_is_not_replaced)
 {
     struct hl_spool s, other;
-    struct hl_err e = {0};
     create(&s, "a");
-    ck_assert_int_eq(hl_spool_create(&other, &pool, "a", buf, head(buf), &e), -1);
-    ck_assert_int_eq(e.code, EEXIST);
+    ck_assert_int_eq(begin(&other, "a", buf, head(buf)), -EEXIST);
     ck_assert_int_eq(faccessat(root, "a", F_OK, 0), 0);
     hl_spool_fini(&s);
 }
@@ -322,12 +409,12 @@ START_TEST(a_visitor_may_refuse_the_rest)
     struct hl_err e = {0};
     int n = 0;
     create(&s, "a");
-    hl_spool_append(&s, buf, catalog(buf, 1));
+    append(&s, buf, catalog(buf, 1));
     uint64_t size = s.size;
-    hl_spool_append(&s, buf, row(buf, 0));
-    hl_spool_append(&s, buf, row(buf, 1));
+    append(&s, buf, row(buf, 0));
+    append(&s, buf, row(buf, 1));
     hl_spool_fini(&s);
-    ck_assert_int_eq(hl_spool_open(&s, &pool, "a", stop_at_row, &n, &e), 0);
+    ck_assert_int_eq(hl_spool_load(&s, &pool, "a", stop_at_row, &n, &e), 0);
     ck_assert_int_eq(n, 3);
     ck_assert_uint_eq(s.size, size);
     hl_spool_fini(&s);
@@ -344,7 +431,9 @@ int main(void)
     tcase_add_test(t, a_damaged_byte_ends_the_spool_there);
     tcase_add_test(t, what_is_no_spool_is_left_alone);
     tcase_add_test(t, an_unknown_version_is_named);
-    tcase_add_test(t, a_write_that_fails_leaves_nothing);
+    tcase_add_test(t, a_write_that_fails_is_made_good_by_the_next);
+    tcase_add_test(t, a_gap_hides_what_is_behind_it_from_nobody);
+    tcase_add_test(t, the_last_words_of_a_process_are_known_from_the_end_alone);
     tcase_add_test(t, many_spools_need_few_descriptors);
     tcase_add_test(t, a_file_that_exists_is_not_replaced);
     tcase_add_test(t, a_visitor_may_refuse_the_rest);
