@@ -9,3 +9,16 @@ tests_support_collector_load_LDADD = libhl-base.la
 load_tests = tests/system/daemon-kill.test
 TESTS += $(load_tests)
 EXTRA_DIST += $(load_tests) tests/support/kills.sh
+
+# make bench-collector: ratios, never a verdict.
+EXTRA_PROGRAMS += tests/bench/collector_rows
+tests_bench_collector_rows_SOURCES = tests/bench/collector_rows.c
+tests_bench_collector_rows_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/libclient
+tests_bench_collector_rows_LDFLAGS = -no-install
+tests_bench_collector_rows_LDADD = libheapline.la
+CLEANFILES += tests/bench/collector_rows
+EXTRA_DIST += tests/bench/collector.sh tests/bench/collector_limit.c
+bench-collector: heaplined tests/support/collector_load tests/bench/collector_rows
+	CC='$(CC)' bash $(top_srcdir)/tests/bench/collector.sh $(top_builddir) $(BENCH)
+.PHONY: bench-collector
+bench: bench-collector
