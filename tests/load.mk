@@ -6,9 +6,10 @@ tests_support_collector_load_SOURCES = tests/support/collector_load.c tests/supp
   tests/support/load_modes.h tests/support/load_stream.c
 tests_support_collector_load_LDADD = libhl-base.la
 
-load_tests = tests/system/daemon-kill.test
+load_tests = tests/system/daemon-kill.test tests/system/daemon-many.test \
+  tests/system/daemon-fair.test
 TESTS += $(load_tests)
-EXTRA_DIST += $(load_tests) tests/support/kills.sh
+EXTRA_DIST += $(load_tests) tests/support/kills.sh tests/support/many.sh
 
 # make bench-collector: ratios, never a verdict.
 EXTRA_PROGRAMS += tests/bench/collector_rows
