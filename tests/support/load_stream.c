@@ -60,16 +60,26 @@ static void finished(void)
         continue;
 }
 
+static void nobody_ended(void)
+{
+    siginfo_t info = {0};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
+        LOAD_DIE("a client ended too early");
+}
+
+static void all_ready(uint64_t n)
+{
+    while (__atomic_load_n(n_ready, __ATOMIC_ACQUIRE) < n) {
+        nobody_ended();
+        load_nap(2000);
+    }
+}
+
 /* Lets n children go when all are ready; 0 when all of them ended well. */
 static int run(uint64_t n)
 {
     int status, bad = 0;
-    siginfo_t info = {0};
-    while (__atomic_load_n(n_ready, __ATOMIC_ACQUIRE) < n) {
-        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
-            LOAD_DIE("a client ended before the start");
-        load_nap(2000);
-    }
+    all_ready(n);
     load_nap(50000);
     printf("start %lld\n", (long long)load_now_ns());
     close(go[1]);
@@ -321,11 +331,11 @@ int mode_fair(const struct options *o)
             be_greedy(c + i, o->greedy);
         i < n_fast ? fast(&c[i]) : pace(&c[i]);
     }
-    while (__atomic_load_n(n_ready, __ATOMIC_ACQUIRE) < n_processes)
-        load_nap(2000);
+    all_ready(n_processes);
     close(go[1]);
     while (c && at && sum < o->bytes) {
         load_nap(1000);
+        nobody_ended();
         sum = 0;
         for (uint64_t i = 0; i < n; i++)
             sum += at[i] = acked(&c[i]);
