@@ -5,9 +5,14 @@ tests_support_collector_load_SOURCES = tests/support/collector_load.c tests/supp
   tests/support/load.h tests/support/load_gather.c tests/support/load_kill.c \
   tests/support/load_modes.h tests/support/load_stream.c
 tests_support_collector_load_LDADD = libhl-base.la
+check_PROGRAMS += tests/support/collector_hostile
+tests_support_collector_hostile_SOURCES = tests/support/collector_hostile.c \
+  tests/support/load.c tests/support/load.h \
+  tests/support/load_gather.c
+tests_support_collector_hostile_LDADD = libhl-base.la
 
 load_tests = tests/system/daemon-kill.test tests/system/daemon-many.test \
-  tests/system/daemon-fair.test
+  tests/system/daemon-fair.test tests/system/daemon-hostile2.test
 TESTS += $(load_tests)
 EXTRA_DIST += $(load_tests) tests/support/kills.sh tests/support/many.sh
 
