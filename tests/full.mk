@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Long or privileged cases, apart from make check.
-full_tests = tests/full/daemon-kill.test tests/full/daemon-many.test \
-  tests/full/daemon-soak.test tests/full/configurations.test tests/full/sanitizers.test \
+full_tests = tests/full/configurations.test tests/full/sanitizers.test \
   tests/full/preload-model.test tests/full/valgrind.test \
   tests/full/real-programs.test tests/full/distcheck.test
 EXTRA_DIST += $(full_tests) tests/support/full.sh

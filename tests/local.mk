@@ -14,8 +14,9 @@ include tests/guest.mk
 include tests/truth.mk
 include tests/libclient.mk
 include tests/daemon.mk
-include tests/load.mk
 include tests/io.mk
 include tests/system.mk
 include tests/full.mk
+include tests/load.mk
+include tests/fuzz.mk
 include tests/real.mk

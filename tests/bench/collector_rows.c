@@ -82,8 +82,8 @@ int main(int argc, char **argv)
     int go[2], n = argc > 1 ? atoi(argv[1]) : 1;
     long rows = argc > 2 ? atol(argv[2]) : 100000;
     size_t set = argc > 3 ? (size_t)atol(argv[3]) : 8;
-    struct shared *t = mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct shared *t =
+        mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (t == MAP_FAILED || pipe(go) || set > METRICS)
         return 1;
     for (int i = 0; i < n; i++)

@@ -239,7 +239,8 @@ static void do_seals(void)
     hand(made_of(65536, BOTH, 77, 1, UINT64_MAX), 0, 1, HL_MSG_REFUSED,
          "a ring that says a huge size");
     hand(made_of(65536, BOTH, 77, 0, 0), 1, 0, HL_MSG_REFUSED, "another image's page");
-    hand(made_of(65536, BOTH, 77, 1, 65536), 1, 1, HL_MSG_REFUSED, "another image's ring");
+    hand(made_of(65536, BOTH, 77, 1, 65536), 1, 1, HL_MSG_REFUSED,
+         "another image's ring");
     hand(made_of(65536, BOTH, 78, 1, 65536), 1, 1, HL_MSG_HELLO_OK, "a right ring");
     hand(open("/dev/null", O_RDWR), 0, 0, HL_MSG_REFUSED, "/dev/null for a page");
     hand(open("/dev/zero", O_RDWR), 0, 1, HL_MSG_REFUSED, "/dev/zero for a ring");
@@ -286,7 +287,8 @@ static void ended_records(const char *key)
         WRONG("no index of the job %s", key);
     } else {
         if (x.n_alive)
-            WRONG("%llu of the job %s have not ended", (unsigned long long)x.n_alive, key);
+            WRONG("%llu of the job %s have not ended", (unsigned long long)x.n_alive,
+                  key);
         for (size_t i = 0; i < x.n; i++)
             if (x.seen[i].record.peak_bytes < 0 || load_gather_check(&l, &x.seen[i]))
                 WRONG("process %zu of the job %s cannot be told", i, key);
@@ -297,8 +299,8 @@ static void ended_records(const char *key)
 
 static void do_counters(void)
 {
-    static const uint64_t odd[] = {0, 1, 960, 961, 1u << 31, UINT32_MAX, 1ull << 63,
-                                   INT64_MAX, UINT64_MAX};
+    static const uint64_t odd[] = {0,          1,          960,       961,       1u << 31,
+                                   UINT32_MAX, 1ull << 63, INT64_MAX, UINT64_MAX};
     for (long i = 0; i < n_times; i++) {
         struct load_client c;
         fresh(&c, "lies");
@@ -331,8 +333,14 @@ static void do_rings(void)
         load_commit(&c, 20);
         load_step(&c, 65536, 1000);
         struct hl_row_buffer *r = c.ring;
-        uint64_t heads[] = {0, 1, r->head - 1, r->head + 1, r->head + 61440,
-                            r->head + 61441, 1ull << 40, UINT64_MAX};
+        uint64_t heads[] = {0,
+                            1,
+                            r->head - 1,
+                            r->head + 1,
+                            r->head + 61440,
+                            r->head + 61441,
+                            1ull << 40,
+                            UINT64_MAX};
         r->head = heads[luck % 8];
         if (luck & 16)
             r->n_rows = r->n_dropped = UINT64_MAX - luck % 3;
@@ -425,10 +433,24 @@ static void do_names(void)
 {
     static uint8_t body[70000];
     static char x[4000];
-    static const char *const names[] = {
-        "../..", ".", "..", "/", "/etc/passwd", "a/b", "%2e%2e", "new\nline",
-        "\x1b[31mred", "\x7f\x01\x02", "\xff\xfe\xc0\xaf", "\xe2\x80\xae" "abc",
-        "%s%n%d", "a\tb\r", " ", "-rf", "\xf0\x9f\x98\x80"};
+    static const char *const names[] = {"../..",
+                                        ".",
+                                        "..",
+                                        "/",
+                                        "/etc/passwd",
+                                        "a/b",
+                                        "%2e%2e",
+                                        "new\nline",
+                                        "\x1b[31mred",
+                                        "\x7f\x01\x02",
+                                        "\xff\xfe\xc0\xaf",
+                                        "\xe2\x80\xae"
+                                        "abc",
+                                        "%s%n%d",
+                                        "a\tb\r",
+                                        " ",
+                                        "-rf",
+                                        "\xf0\x9f\x98\x80"};
     memset(x, 'x', sizeof x);
     for (unsigned tag = 10; tag <= 13; tag++) {
         for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -660,8 +682,7 @@ static void make_right(uint8_t *p, size_t n)
 {
     struct hl_wire_header h;
     for (size_t at = 0; at + HL_WIRE_HEADER <= n; at += HL_WIRE_HEADER + h.length) {
-        if (hl_wire_header_get(p + at, n - at, &h) ||
-            h.length > n - at - HL_WIRE_HEADER)
+        if (hl_wire_header_get(p + at, n - at, &h) || h.length > n - at - HL_WIRE_HEADER)
             return;
         hl_wire_header_put(p + at, h.type, p + at + HL_WIRE_HEADER, h.length);
     }
@@ -714,12 +735,12 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"seals", do_seals},         {"descriptors", do_descriptors},
-                 {"counters", do_counters},   {"rings", do_rings},
-                 {"halves", do_halves},       {"names", do_names},
-                 {"connects", do_connects},   {"deaf", do_deaf},
-                 {"resets", do_resets},       {"nocatalog", do_nocatalog},
-                 {"states", do_states},       {"mutants", do_mutants}};
+    } cases[] = {{"seals", do_seals},       {"descriptors", do_descriptors},
+                 {"counters", do_counters}, {"rings", do_rings},
+                 {"halves", do_halves},     {"names", do_names},
+                 {"connects", do_connects}, {"deaf", do_deaf},
+                 {"resets", do_resets},     {"nocatalog", do_nocatalog},
+                 {"states", do_states},     {"mutants", do_mutants}};
     if (argc != 6)
         LOAD_DIE("SOCKET COLLECTOR-PID SEED CASE N");
     path = argv[1];

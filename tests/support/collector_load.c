@@ -218,11 +218,11 @@ static void option(struct options *o, const char *a)
     struct {
         const char *name;
         uint64_t *at;
-    } names[] = {{"procs", &o->procs},     {"jobs", &o->jobs},     {"rows", &o->rows},
-                 {"seed", &o->seed},       {"ring", &o->ring},     {"wait", &o->wait},
-                 {"width", &o->width},     {"batch", &o->batch},   {"message", &o->message},
-                 {"bytes", &o->bytes},     {"moving", &o->moving}, {"rounds", &o->rounds},
-                 {"paced", &o->paced},     {"greedy", &o->greedy}, {"seconds", &o->seconds}};
+    } names[] = {{"procs", &o->procs}, {"jobs", &o->jobs},     {"rows", &o->rows},
+                 {"seed", &o->seed},   {"ring", &o->ring},     {"wait", &o->wait},
+                 {"width", &o->width}, {"batch", &o->batch},   {"message", &o->message},
+                 {"bytes", &o->bytes}, {"moving", &o->moving}, {"rounds", &o->rounds},
+                 {"paced", &o->paced}, {"greedy", &o->greedy}, {"seconds", &o->seconds}};
     const char *equal = strchr(a, '=');
     if (!equal) {
         word(o, a);

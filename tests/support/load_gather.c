@@ -23,8 +23,7 @@ void load_gather_open(struct hl_link *l, const char *socket, const char *key)
 
 static void note(struct load_index *x, const struct hl_proc *p)
 {
-    if (x->n % 256 == 0 &&
-        !(x->seen = realloc(x->seen, (x->n + 256) * sizeof *x->seen)))
+    if (x->n % 256 == 0 && !(x->seen = realloc(x->seen, (x->n + 256) * sizeof *x->seen)))
         LOAD_DIE("no memory");
     x->seen[x->n++] = (struct load_seen){.id = p->id,
                                          .image = p->hello.image,
@@ -180,8 +179,7 @@ int load_gather_taken(struct hl_link *l)
     struct hl_wire_header h;
     const uint8_t *body;
     return hl_link_send(l, out, hl_encode_taken(out, sizeof out), &e) ||
-                   hl_link_next(l, &h, &body, ANSWER_MS, &e) ||
-                   h.type != HL_MSG_TAKEN_OK
+                   hl_link_next(l, &h, &body, ANSWER_MS, &e) || h.type != HL_MSG_TAKEN_OK
                ? -1
                : 0;
 }

@@ -184,8 +184,8 @@ static void wait_answer(struct load_client *c)
     struct hl_wire_header h;
     const uint8_t *body;
     size_t used;
-    while (hl_wire_next(c->in, c->n_in, HL_FROM_COLLECTOR, HL_STATE_ANY, &h, &body,
-                        &used)) {
+    while (
+        hl_wire_next(c->in, c->n_in, HL_FROM_COLLECTOR, HL_STATE_ANY, &h, &body, &used)) {
         ssize_t k = recv(c->fd, c->in + c->n_in, sizeof c->in - c->n_in, 0);
         if (k <= 0)
             LOAD_DIE("no answer to a hello");
