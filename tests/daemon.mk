@@ -32,38 +32,3 @@ tests_unit_test_spool_SOURCES = tests/unit/test_spool.c
 tests_unit_test_spool_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_spool_CFLAGS = $(unit_cflags)
 tests_unit_test_spool_LDADD = libhl-model.la $(CHECK_LIBS)
-
-# Fuzz programs: in make check they replay; `make fuzz` (clang) runs them freely.
-fuzz_programs = tests/fuzz/fuzz_conf tests/fuzz/fuzz_spool tests/fuzz/fuzz_wire
-check_PROGRAMS += $(fuzz_programs)
-TESTS += $(fuzz_programs)
-AM_TESTS_ENVIRONMENT += FUZZ_CORPUS='$(abs_top_srcdir)/tests/fuzz/corpus'; export FUZZ_CORPUS;
-fuzz_common = tests/fuzz/fuzz.h tests/fuzz/replay.c tests/fuzz/seeds.h
-fuzz_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/daemon
-tests_fuzz_fuzz_conf_SOURCES = tests/fuzz/fuzz_conf.c $(fuzz_common)
-tests_fuzz_fuzz_conf_CPPFLAGS = $(fuzz_cppflags)
-tests_fuzz_fuzz_conf_LDADD = libhl-daemon.la
-tests_fuzz_fuzz_spool_SOURCES = tests/fuzz/fuzz_spool.c $(fuzz_common)
-tests_fuzz_fuzz_spool_CPPFLAGS = $(fuzz_cppflags)
-tests_fuzz_fuzz_spool_LDADD = libhl-daemon.la
-tests_fuzz_fuzz_wire_SOURCES = tests/fuzz/fuzz_wire.c $(fuzz_common)
-tests_fuzz_fuzz_wire_CPPFLAGS = $(fuzz_cppflags)
-tests_fuzz_fuzz_wire_LDADD = libhl-daemon.la
-EXTRA_DIST += tests/fuzz/corpus/conf-1 tests/fuzz/corpus/wire-1
-
-FUZZ_CC = clang
-FUZZ_SECONDS = 60
-.PHONY: fuzz
-fuzz:
-	for f in conf spool wire; do \
-	  $(FUZZ_CC) -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined $(DEFS) -I. \
-	    $(fuzz_cppflags) -o fuzz_$$f $(top_srcdir)/tests/fuzz/fuzz_$$f.c \
-	    $(top_srcdir)/lib/leaf/*.c $(top_srcdir)/lib/base/buf.c \
-	    $(top_srcdir)/lib/base/clock.c $(top_srcdir)/lib/base/conf.c \
-	    $(top_srcdir)/lib/base/err.c $(top_srcdir)/lib/base/log.c \
-	    $(top_srcdir)/lib/model/spool.c $(top_srcdir)/daemon/settings.c \
-	    $(top_srcdir)/daemon/tally.c && \
-	  mkdir -p fuzz-corpus/$$f && \
-	  ./fuzz_$$f -max_total_time=$(FUZZ_SECONDS) fuzz-corpus/$$f || exit 1; \
-	done
-CLEANFILES += fuzz_conf fuzz_spool fuzz_wire

@@ -17,4 +17,6 @@ include tests/daemon.mk
 include tests/io.mk
 include tests/system.mk
 include tests/full.mk
+include tests/load.mk
+include tests/fuzz.mk
 include tests/real.mk

@@ -16,4 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 /* Seed i at out; its size, or 0 when there are no more. */
 size_t fuzz_seed(unsigned i, uint8_t *out, size_t cap);
 
+/* Are all seeds right, and nothing left out?  0, or -1. */
+int fuzz_seeds_right(void);
+
 #endif

@@ -37,3 +37,17 @@ size_t fuzz_seed(unsigned i, uint8_t *out, size_t cap)
     memcpy(out, texts[i], strlen(texts[i]));
     return strlen(texts[i]);
 }
+
+int fuzz_seeds_right(void)
+{
+    uint8_t buf[1024];
+    size_t n;
+    for (unsigned i = 0; (n = fuzz_seed(i, buf, sizeof buf)) > 0; i++) {
+        struct hl_settings s;
+        struct hl_err e = {0};
+        hl_settings_init(&s);
+        if (hl_settings_parse(&s, "seed", (const char *)buf, n, &e))
+            return -1;
+    }
+    return 0;
+}

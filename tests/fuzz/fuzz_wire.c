@@ -11,77 +11,112 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void decode(unsigned type, const uint8_t *body, size_t n)
+/* What a decoder accepts can be encoded again, to what it accepts again. */
+#define AGAIN(kind, m)                                                                   \
+    do {                                                                                 \
+        int64_t k = hl_encode_##kind(again, sizeof again, m);                            \
+        if (k < HL_WIRE_HEADER ||                                                        \
+            hl_decode_##kind(again + HL_WIRE_HEADER, (size_t)k - HL_WIRE_HEADER, m))     \
+            abort();                                                                     \
+    } while (0)
+
+static uint8_t again[HL_WIRE_HEADER + HL_WIRE_MAX_BODY];
+
+static int decode_catalog(const uint8_t *body, size_t n)
 {
-    static uint8_t again[HL_WIRE_HEADER + HL_WIRE_MAX_BODY];
-    union {
-        struct hl_hello hello;
-        struct hl_hello_ok ok;
-        struct hl_refused refused;
-        struct hl_bye bye;
-        struct hl_catalog_msg catalog;
-        struct hl_rows rows;
-        struct hl_record_msg record;
-        struct hl_ended_msg ended;
-        struct hl_state state;
-        struct hl_proc proc;
-        struct hl_index_end end;
-        struct hl_pull pull;
-        struct hl_data data;
-        struct hl_spool_head head;
-        struct hl_loss loss;
-        uint64_t u64;
-        uint32_t u32;
-    } m;
+    struct hl_catalog_msg m;
+    int code = hl_decode_catalog(body, n, &m);
+    if (code)
+        return code;
+    struct hl_reader r = hl_reader_on(m.names, m.names_bytes);
+    struct hl_str s;
+    uint64_t count = 0;
+    int is_path;
+    while (hl_catalog_next(&r, &is_path, &s))
+        count += s.n > 0;
+    if (count != (uint64_t)m.n_metrics + m.n_paths)
+        abort();
+    return 0;
+}
+
+static int decode_rows(const uint8_t *body, size_t n)
+{
+    struct hl_rows m;
+    volatile double sum = 0;
+    int code = hl_decode_rows(body, n, &m);
+    for (size_t i = 0; !code && i < m.n_cells; i++)
+        sum = sum + hl_rows_cell(&m, i);
+    return code;
+}
+
+static int decode_record(const uint8_t *body, size_t n)
+{
+    char text[HL_RECORD_TEXT_MAX], end[32];
+    struct hl_record_msg m;
+    int code = hl_decode_record(body, n, &m);
+    if (code)
+        return code;
+    if (!hl_record_text(&m.record, text, sizeof text))
+        abort();
+    hl_end_text(&m.end, end);
+    AGAIN(record, &m);
+    return 0;
+}
+
+/* Messages whose structure is encoded by its address alone. */
+#define PLAIN(TYPE, kind, structure)                                                     \
+    case HL_MSG_##TYPE: {                                                                \
+        struct structure m;                                                              \
+        int code = hl_decode_##kind(body, n, &m);                                        \
+        if (!code)                                                                       \
+            AGAIN(kind, &m);                                                             \
+        return code;                                                                     \
+    }
+
+static int decode_control(unsigned type, const uint8_t *body, size_t n)
+{
+    struct hl_done done;
+    struct hl_held held;
     switch (type) {
-    case HL_MSG_HELLO:
-        if (!hl_decode_hello(body, n, &m.hello) &&
-            hl_encode_hello(again, sizeof again, &m.hello) < 0)
-            abort();
-        break;
-    case HL_MSG_HELLO_OK: hl_decode_hello_ok(body, n, &m.ok); break;
-    case HL_MSG_REFUSED: hl_decode_refused(body, n, &m.refused); break;
-    case HL_MSG_ACK: hl_decode_ack(body, n, &m.u64); break;
-    case HL_MSG_BYE: hl_decode_bye(body, n, &m.bye); break;
-    case HL_MSG_CATALOG:
-        if (!hl_decode_catalog(body, n, &m.catalog)) {
-            struct hl_reader r = hl_reader_on(m.catalog.names, m.catalog.names_bytes);
-            struct hl_str s;
-            uint64_t count = 0;
-            int is_path;
-            while (hl_catalog_next(&r, &is_path, &s))
-                count += s.n > 0;
-            if (count != (uint64_t)m.catalog.n_metrics + m.catalog.n_paths)
-                abort();
-        }
-        break;
-    case HL_MSG_ROWS:
-        if (!hl_decode_rows(body, n, &m.rows))
-            for (size_t i = 0; i < m.rows.n_cells; i++)
-                hl_rows_cell(&m.rows, i);
-        break;
-    case HL_MSG_RECORD:
-        if (!hl_decode_record(body, n, &m.record)) {
-            char text[HL_RECORD_TEXT_MAX], end[32];
-            if (!hl_record_text(&m.record.record, text, sizeof text))
-                abort();
-            hl_end_text(&m.record.end, end);
-        }
-        break;
-    case HL_MSG_ENDED: hl_decode_ended(body, n, &m.ended); break;
-    case HL_MSG_STATE: hl_decode_state(body, n, &m.state); break;
-    case HL_MSG_INDEX_ASK: hl_decode_index_ask(body, n, &m.u32); break;
-    case HL_MSG_PROC:
-        if (!hl_decode_proc(body, n, &m.proc) &&
-            hl_encode_proc(again, sizeof again, &m.proc) < 0)
-            abort();
-        break;
-    case HL_MSG_INDEX_END: hl_decode_index_end(body, n, &m.end); break;
-    case HL_MSG_PULL: hl_decode_pull(body, n, &m.pull); break;
-    case HL_MSG_DATA: hl_decode_data(body, n, &m.data); break;
-    case HL_MSG_SPOOL: hl_decode_spool_head(body, n, &m.head); break;
-    case HL_MSG_LOSS: hl_decode_loss(body, n, &m.loss); break;
-    default: break;
+        PLAIN(ASK, ask, hl_ask)
+        PLAIN(STATUS, status, hl_status)
+        PLAIN(JOB, job_line, hl_job_line)
+        PLAIN(LIVE, live_line, hl_live_line)
+        PLAIN(USER, user_line, hl_user_line)
+        PLAIN(SLOT, slot, hl_slot)
+    case HL_MSG_DONE: return hl_decode_done(body, n, &done);
+    case HL_MSG_HELD: return hl_decode_held(body, n, &held);
+    default: return HL_WIRE_BAD_TYPE;
+    }
+}
+
+static int decode(unsigned type, const uint8_t *body, size_t n)
+{
+    struct hl_refused refused;
+    uint64_t u64;
+    uint32_t u32;
+    switch (type) {
+        PLAIN(HELLO, hello, hl_hello)
+        PLAIN(HELLO_OK, hello_ok, hl_hello_ok)
+        PLAIN(BYE, bye, hl_bye)
+        PLAIN(ENDED, ended, hl_ended_msg)
+        PLAIN(STATE, state, hl_state)
+        PLAIN(PROC, proc, hl_proc)
+        PLAIN(INDEX_END, index_end, hl_index_end)
+        PLAIN(PULL, pull, hl_pull)
+        PLAIN(SPOOL, spool_head, hl_spool_head)
+        PLAIN(LOSS, loss, hl_loss)
+        PLAIN(DATA, data, hl_data)
+    case HL_MSG_REFUSED: return hl_decode_refused(body, n, &refused);
+    case HL_MSG_ACK: return hl_decode_ack(body, n, &u64);
+    case HL_MSG_CATALOG: return decode_catalog(body, n);
+    case HL_MSG_ROWS: return decode_rows(body, n);
+    case HL_MSG_RECORD: return decode_record(body, n);
+    case HL_MSG_INDEX_ASK: return hl_decode_index_ask(body, n, &u32);
+    case HL_MSG_STATE_ASK:
+    case HL_MSG_TAKEN:
+    case HL_MSG_TAKEN_OK: return n ? HL_WIRE_TRAILING : 0;
+    default: return decode_control(type, body, n);
     }
 }
 
@@ -107,14 +142,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (!n)
         return 0;
     for (unsigned where = 1; where <= HL_IN_STREAM; where *= 2)
-        for (unsigned state = 1; state <= HL_STATE_FILE; state *= 2)
+        for (unsigned state = 1; state <= HL_STATE_CONTROL; state *= 2)
             if (hl_wire_next(data, n, where, state, &h, &body, &used) == 0) {
                 if (used > n)
                     abort();
                 decode(h.type, body, h.length);
             }
     as_stream(data, n);
-    if (n >= HL_WIRE_HEADER) /* whatever length and checksum say */
+    /* Whatever length and checksum say; encoders know no longer bodies. */
+    if (n >= HL_WIRE_HEADER && n <= HL_WIRE_HEADER + HL_WIRE_MAX_BODY)
         decode(data[3], data + HL_WIRE_HEADER, n - HL_WIRE_HEADER);
     return 0;
 }
@@ -122,4 +158,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 size_t fuzz_seed(unsigned i, uint8_t *out, size_t cap)
 {
     return seed_message(i, out, cap);
+}
+
+int fuzz_seeds_right(void)
+{
+    static uint8_t buf[1 << 16];
+    int seen[HL_MSG_N_TYPES] = {0};
+    size_t n;
+    for (unsigned i = 0; (n = fuzz_seed(i, buf, sizeof buf)) > 0; i++) {
+        struct hl_wire_header h;
+        if (hl_wire_header_get(buf, n, &h) || h.length != n - HL_WIRE_HEADER ||
+            hl_wire_crc_check(&h, buf + HL_WIRE_HEADER) || !hl_wire_type(h.type) ||
+            h.length < hl_wire_type(h.type)->min ||
+            h.length > hl_wire_type(h.type)->max ||
+            decode(h.type, buf + HL_WIRE_HEADER, h.length))
+            return -1;
+        seen[h.type] = 1;
+    }
+    for (int type = 1; type < HL_MSG_N_TYPES; type++)
+        if (hl_wire_type((unsigned)type) && !seen[type])
+            return -1;
+    return 0;
 }

@@ -2,7 +2,8 @@
  *
  * Runs an entry point without any fuzzer: its seeds, changed seeds (the same on
  * each run; FUZZ_RUNS says how many), and the files of FUZZ_CORPUS/NAME-*.  A
- * fault ends the program; built with sanitizers, more counts as a fault.
+ * fault ends the program, so does a seed that is not right; built with sanitizers,
+ * more counts as a fault.
  */
 #include "fuzz.h"
 
@@ -77,6 +78,23 @@ static unsigned long run_corpus(const char *name)
     return n_files;
 }
 
+/* --seeds FOLDER: the seeds as files, for a fuzzer to begin with. */
+static int write_seeds(const char *folder)
+{
+    static uint8_t buf[CAP];
+    char name[4096];
+    size_t n;
+    for (unsigned i = 0; (n = fuzz_seed(i, buf, CAP)) > 0; i++) {
+        snprintf(name, sizeof name, "%s/seed-%u", folder, i);
+        FILE *f = fopen(name, "wb");
+        if (!f || fwrite(buf, 1, n, f) != n || fclose(f)) {
+            perror(name);
+            return 1;
+        }
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static uint8_t buf[CAP + 8];
@@ -84,7 +102,12 @@ int main(int argc, char **argv)
     unsigned long n_runs = runs ? strtoul(runs, NULL, 10) : 3000;
     unsigned n_seeds = 0;
     const char *name = slash ? slash + 1 : argv[0];
-    (void)argc;
+    if (argc == 3 && !strcmp(argv[1], "--seeds"))
+        return write_seeds(argv[2]);
+    if (fuzz_seeds_right()) {
+        printf("a seed is not right, or missing\n");
+        return 1;
+    }
     while (fuzz_seed(n_seeds, buf, CAP))
         n_seeds++;
     for (unsigned i = 0; i < n_seeds; i++)

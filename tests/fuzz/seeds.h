@@ -5,7 +5,39 @@
 #ifndef HL_SEEDS_H
 #define HL_SEEDS_H
 
+#include "control.h"
 #include "messages.h"
+
+#include <string.h>
+
+/* What heaplinectl asks and is told. */
+static int64_t seed_control(unsigned i, uint8_t *out, size_t cap)
+{
+    const struct hl_str s = {"text", 4};
+    static struct hl_status status;
+    struct hl_ask ask = {HL_ASK_FORGET, s};
+    struct hl_job_line job = {.uid = 1, .state = 2, .n_processes = 3, .key = s};
+    struct hl_live_line live = {.uid = 1, .pid = 7, .rank = -1, .key = s, .host = s};
+    struct hl_user_line user = {.uid = 1, .n_connections = 2, .quota_bytes = 3};
+    struct hl_slot slot = {1, HL_HELLO_PAGE, 7, 8, 9};
+    memset(&status, 0, sizeof status);
+    status.version = status.socket = status.spool = status.last_error = s;
+    for (unsigned k = 0; k < HL_STATUS_N; k++) {
+        status.value[k] = k;
+        status.known[k] = 1;
+    }
+    switch (i) {
+    case 0: return hl_encode_ask(out, cap, &ask);
+    case 1: return hl_encode_status(out, cap, &status);
+    case 2: return hl_encode_job_line(out, cap, &job);
+    case 3: return hl_encode_live_line(out, cap, &live);
+    case 4: return hl_encode_user_line(out, cap, &user);
+    case 5: return hl_encode_done(out, cap, HL_DONE_DENIED, 3, "why");
+    case 6: return hl_encode_held(out, cap, 28, "why");
+    case 7: return hl_encode_slot(out, cap, &slot);
+    default: return 0;
+    }
+}
 
 /* Message i at out, or 0 when there are no more. */
 static size_t seed_message(unsigned i, uint8_t *out, size_t cap)
@@ -76,7 +108,7 @@ static size_t seed_message(unsigned i, uint8_t *out, size_t cap)
     case 17: n = hl_encode_data(out, cap, &data); break;
     case 18: n = hl_encode_taken(out, cap); break;
     case 19: n = hl_encode_taken_ok(out, cap); break;
-    default: break;
+    default: n = seed_control(i - 20, out, cap);
     }
     return n > 0 ? (size_t)n : 0;
 }
