@@ -138,7 +138,7 @@ int fuzz_seeds_right(void)
         if (fd < 0 || write(fd, buf, n) != (ssize_t)n)
             abort();
         close(fd);
-        if (hl_spool_open(&s, &pool, name, count, &n_messages, &e))
+        if (hl_spool_load(&s, &pool, name, count, &n_messages, &e))
             return -1;
         int cut = s.cut_bytes != 0;
         hl_spool_fini(&s);
