@@ -67,6 +67,7 @@ void hl_death_begin(struct hl_process *p, const char *cause)
 
 void hl_death_peer_gone(struct hl_process *p)
 {
+    hl_process_watch(p);
     if (p->pidfd < 0 && !p->peer[0] && !p->peer[1])
         hl_death_begin(p, "connections closed");
 }
@@ -299,19 +300,16 @@ static enum step step(struct hl_process *p)
  * is, and has said hello, before any process is closed. */
 static void meet_newcomers(struct hl_daemon *d)
 {
-    struct hl_peer *p;
-    d->pass++;
+    struct hl_peer *next;
     hl_listen_accept(d);
     if (!d->n_new)
         return;
-    do {
-        for (p = d->peers; p && (p->state != HL_PEER_NEW || p->pass == d->pass);)
-            p = p->next;
-        if (p) {
-            p->pass = d->pass;
+    /* One that is closed on the way still says who came after it. */
+    for (struct hl_peer *p = d->peers; p; p = next) {
+        if (p->state == HL_PEER_NEW)
             hl_peer_drain(p, 1);
-        }
-    } while (p);
+        next = p->next;
+    }
 }
 
 void hl_death_go_on(struct hl_daemon *d)

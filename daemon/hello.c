@@ -246,8 +246,11 @@ static void take_agent(struct hl_peer *p, const struct hl_hello *h, const uint8_
     keep_descriptors(p, proc, &fds);
     if (i && h->flags & HL_HELLO_UNSHARED)
         proc->flags |= HL_PROC_UNSHARED;
-    hl_process_watch(proc, p->fd, p->pid);
-    hl_sampling_first(proc);
+    if (!proc->watched || proc->pidfd < 0) {
+        proc->kernel_pid = p->pid;
+        proc->watched = 0;
+        hl_sampling_meet(proc);
+    }
     answer_agent(p, proc);
 }
 

@@ -34,8 +34,8 @@ enum { HL_READABLE = 1, HL_WRITABLE = 2 };
 typedef void hl_watch_fn(void *ctx, int events);
 struct hl_watch *hl_watch_new(struct hl_loop *l, int fd, hl_watch_fn *fn, void *ctx);
 int hl_watch_set(struct hl_watch *w, int events);
-/* Ends at once; the memory goes when the loop has let go of it, and then gone
- * (may be NULL) is called.  NULL is nothing. */
+/* Ends at once, before the descriptor is closed; the memory goes at the end of the
+ * turn, and then gone (may be NULL) is called.  NULL is nothing. */
 void hl_watch_free(struct hl_watch *w, void (*gone)(void *ctx));
 
 typedef void hl_timer_fn(void *ctx);

@@ -28,6 +28,7 @@ enum {
 };
 
 static void on_ready(void *ctx, int events);
+static int read_once(struct hl_peer *p, int receives);
 
 /* ---- life ---- */
 
@@ -118,6 +119,10 @@ void hl_peer_accept(struct hl_daemon *d, int fd)
     hl_timer_set(p->timer, (uint64_t)(d->set.hello_timeout_ns / 1000000), 0);
     set_events(p);
     greet(p);
+    if (may_read(p)) /* most have said hello by now */
+        read_once(p, 1);
+    if (p->state != HL_PEER_CLOSED)
+        set_events(p);
     return;
 fail:
     hl_timer_free(p->timer);

@@ -438,24 +438,25 @@ static void on_pidfd(void *ctx, int events)
     hl_death_begin(ctx, "pidfd");
 }
 
-void hl_process_watch(struct hl_process *p, int sock, int64_t kernel_pid)
+void hl_process_watch(struct hl_process *p)
 {
-    if (p->pidfd >= 0 || kernel_pid <= 0)
+    const struct hl_peer *peer = p->peer[0] ? p->peer[0] : p->peer[1];
+    if (p->watched || p->pidfd >= 0 || !p->kernel_pid || p->state != HL_PROCESS_ALIVE)
         return;
+    p->watched = 1;
     /* A start time of another time namespace would not match: without a pidfd
      * the end of the connection is taken for the end of the process. */
-    int fd = hl_procfs_open(sock, kernel_pid, p->start_ticks);
-    if (fd < 0)
-        return;
-    struct hl_watch *w = hl_watch_new(p->d->loop, fd, on_pidfd, p);
-    if (!w || hl_watch_set(w, HL_READABLE)) {
-        hl_watch_free(w, NULL);
-        close(fd);
+    int fd = hl_procfs_open(peer ? peer->fd : -1, p->kernel_pid, p->start_ticks);
+    struct hl_watch *w = fd < 0 ? NULL : hl_watch_new(p->d->loop, fd, on_pidfd, p);
+    if (w && hl_watch_set(w, HL_READABLE) == 0) {
+        p->pidfd = fd;
+        p->pid_watch = w;
         return;
     }
-    p->pidfd = fd;
-    p->pid_watch = w;
-    p->kernel_pid = kernel_pid;
+    hl_watch_free(w, NULL);
+    if (fd >= 0)
+        close(fd);
+    p->kernel_pid = 0;
 }
 
 void hl_process_close_descriptors(struct hl_process *p)
@@ -629,12 +630,20 @@ void hl_process_describe(struct hl_process *p, struct hl_proc *out)
 
 /* ---- samples ---- */
 
+/* What the slots in use have counted, and the one behind them: when that has begun
+ * to count there are more of them.  Nothing else of the page is looked at; this is
+ * done each second for each process of the node. */
 static uint64_t operations(struct hl_process *p)
 {
-    const struct hl_heap_header *h = read_page(p);
+    struct hl_heap_slot *slot = (void *)(p->d->page + HL_HEAP_PAGE_HEADER);
+    size_t n = p->n_slots < HL_HEAP_N_SLOTS ? p->n_slots + 1u : HL_HEAP_N_SLOTS;
     uint64_t sum = 0;
-    for (size_t i = 0; h && i < hl_heap_slots_to_read(h); i++)
-        sum += slots_of(p->d)[i].allocs + slots_of(p->d)[i].frees;
+    if (hl_path_pread_all(p->page_fd, slot, n * sizeof *slot, HL_HEAP_PAGE_HEADER))
+        return p->n_counted;
+    for (size_t i = 0; i < n; i++)
+        sum += slot[i].allocs + slot[i].frees;
+    if (slot[n - 1].owner_tid || slot[n - 1].allocs || slot[n - 1].frees)
+        read_page(p);
     return sum;
 }
 

@@ -38,6 +38,7 @@ struct hl_process {
     uint64_t held_at;           /* their place in the file */
     uint64_t settled_pass;
     uint16_t n_slots;                 /* in use in the page when it was read last */
+    uint8_t watched;                  /* its pidfd was asked for */
     uint8_t retrying;                 /* what was held is on its way */
     uint8_t loading;                  /* its former spool is being read */
     uint8_t failing;                  /* the disk does not take its bytes */
@@ -72,8 +73,8 @@ void hl_process_revive(struct hl_process *p);
 /* Keep a hello's body as the process's of that role; 0 or -1 (no memory). */
 int hl_process_keep_hello(struct hl_process *p, unsigned role, const uint8_t *body,
                           size_t n);
-/* Watch for the end of the process behind a connection. */
-void hl_process_watch(struct hl_process *p, int sock, int64_t kernel_pid);
+/* Watch for the end of the process behind one of its connections. */
+void hl_process_watch(struct hl_process *p);
 
 /* What was on its way to the disk has arrived there, or is held: answers, the
  * work of the dead and waiting hellos go on. */

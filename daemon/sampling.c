@@ -44,13 +44,23 @@ void hl_sampling_met(struct hl_process *p)
         hl_sampling_set(d);
 }
 
-void hl_sampling_first(struct hl_process *p)
+static void meet(struct hl_process *p)
+{
+    hl_process_watch(p);
+    hl_process_sample(p, 1);
+}
+
+void hl_sampling_meet(struct hl_process *p)
 {
     struct hl_daemon *d = p->d;
-    if (d->fresh_next != p || d->n_fresh > FRESH_AT_ONCE)
+    if (d->n_fresh > FRESH_AT_ONCE && d->fresh_next) {
+        /* It may stand before those that wait: one that has come back. */
+        hl_process_set_state(p, p->state);
         return;
-    hl_process_sample(p, 1);
-    d->fresh_next = p->next;
+    }
+    meet(p);
+    if (d->fresh_next == p)
+        d->fresh_next = p->next;
 }
 
 void hl_sampling_on_timer(void *daemon)
@@ -75,7 +85,7 @@ void hl_sampling_on_fresh(void *daemon)
     struct hl_daemon *d = daemon;
     struct hl_process *p = d->fresh_next;
     for (int i = 0; p && i < SLICE; i++, p = p->next)
-        hl_process_sample(p, 1);
+        meet(p);
     d->fresh_next = p;
     d->n_fresh = 0;
     if (p)

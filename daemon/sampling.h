@@ -13,8 +13,9 @@
 void hl_sampling_set(struct hl_daemon *d);
 /* A process is alive now. */
 void hl_sampling_met(struct hl_process *p);
-/* Its pid is known: it is sampled now, or soon when very many come at once. */
-void hl_sampling_first(struct hl_process *p);
+/* Its pid is known: its end is watched for and it is sampled, now or, when very many
+ * come at once, as soon as they were answered. */
+void hl_sampling_meet(struct hl_process *p);
 /* Something was used that will have to be given back. */
 void hl_tidy_soon(struct hl_daemon *d);
 
