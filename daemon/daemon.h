@@ -8,6 +8,7 @@
 
 #include "loop.h"
 #include "log.h"
+#include "passed.h"
 #include "settings.h"
 #include "spool.h"
 #include "table.h"
@@ -17,6 +18,7 @@
 #include <sys/types.h>
 
 struct hl_job;
+struct hl_keep;
 struct hl_peer;
 struct hl_process;
 
@@ -55,11 +57,14 @@ struct hl_daemon {
     int overflow_uid; /* uids may be hidden by our own user namespace */
     uid_t self;
     struct hl_listener listener;
-    int root, lock; /* folder of the spools; its lock */
+    struct hl_passed passed; /* by the service manager, at start */
+    struct hl_keep *keep;    /* what outlives this run; NULL: nothing */
+    int root, lock;          /* folder of the spools; its lock */
     struct hl_spool_pool pool;
     uint64_t fs_bytes; /* size of its file system */
     int low_space;     /* free space is under min_free */
     int spool_failing; /* said once in the log */
+    int conf_invalid;  /* the last reload kept the old one */
     struct hl_table users, jobs, by_image, by_pid;
     struct hl_peer *peers, *last_peer; /* list, oldest first */
     size_t n_peers, n_new, n_keepers, n_gathers, n_alive;

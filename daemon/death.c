@@ -9,6 +9,7 @@
 #include "clock.h"
 #include "heap_page.h"
 #include "job.h"
+#include "keep.h"
 #include "listen.h"
 #include "path.h"
 #include "peer.h"
@@ -217,6 +218,8 @@ int hl_death_save(struct hl_process *p)
         n += hl_encode_loss(out + n, sizeof out - (size_t)n, &loss);
     int r = hl_process_note(p, out, (size_t)n);
     p->record_unsaved = r != 0;
+    if (!r && p->state == HL_PROCESS_ENDED)
+        hl_keep_end(p); /* what it left is all in the spool */
     return r;
 }
 

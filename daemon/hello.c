@@ -8,6 +8,7 @@
 
 #include "heap_page.h"
 #include "job.h"
+#include "keep.h"
 #include "path.h"
 #include "lifetime.h"
 #include "process.h"
@@ -224,6 +225,7 @@ static void take_agent(struct hl_peer *p, const struct hl_hello *h, const uint8_
     if (i && h->flags & HL_HELLO_UNSHARED)
         proc->flags |= HL_PROC_UNSHARED;
     hl_process_watch(proc, p->fd, p->pid);
+    hl_keep_descriptors(proc);
     hl_process_sample(proc, 1);
     struct hl_hello_ok ok = {HL_WIRE_VERSION, proc->spool.stream_bytes};
     hl_peer_send(p, out, hl_encode_hello_ok(out, sizeof out, &ok));

@@ -70,6 +70,7 @@ static void remove_spools(struct hl_daemon *d)
     for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));)
         if (j->n_processes)
             hl_job_remove(j, "read whole");
+    unlinkat(d->root, "samples", 0);
     unlinkat(d->root, "lock", 0);
     rmdir(d->set.spool);
 }

@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "daemon.h"
 #include "job.h"
+#include "keep.h"
 #include "listen.h"
 #include "notify.h"
 #include "peer.h"
@@ -192,6 +193,7 @@ static void reload(struct hl_daemon *d)
     hl_notify("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(hl_mono_ns() / 1000));
     hl_settings_init(&fresh);
     if (hl_settings_load(&fresh, d->conf_file, d->conf_missing_ok, &e)) {
+        d->conf_invalid = 1;
         hl_log(&d->log, HL_LOG_ERR, NULL, NULL,
                "the new configuration is not used, the old one stays: %s", e.text);
         hl_notify(
@@ -203,6 +205,7 @@ static void reload(struct hl_daemon *d)
     if (key)
         hl_log(&d->log, HL_LOG_WARNING, NULL, NULL,
                "%s has changed: this needs a restart, the old value stays in force", key);
+    d->conf_invalid = 0;
     hl_settings_keep_fixed(&fresh, &d->set);
     d->set = fresh;
     d->log.level = fresh.log_level;
@@ -247,13 +250,17 @@ static void on_sample(void *ctx)
     for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));)
         for (size_t i = 0; j->n_alive && i < j->n_processes; i++)
             hl_process_sample(j->process[i], 0);
+    hl_keep_samples(d);
 }
 
 static void on_watchdog(void *ctx)
 {
     struct hl_daemon *d = ctx;
-    hl_notify("WATCHDOG=1\nSTATUS=%zu jobs, %zu processes alive%s", d->jobs.n, d->n_alive,
-              d->spool_failing ? ", the spool cannot be written" : "");
+    hl_notify("WATCHDOG=1\nSTATUS=%zu jobs, %zu processes alive%s%s", d->jobs.n,
+              d->n_alive, d->spool_failing ? ", the spool cannot be written" : "",
+              d->conf_invalid
+                  ? ", the new configuration is invalid: the old one is in force"
+                  : "");
 }
 
 /* ---- start and end ---- */
@@ -288,7 +295,10 @@ static int start(struct hl_daemon *d, struct hl_err *e)
     d->page = aligned_alloc(64, HL_HEAP_PAGE_SIZE);
     if (!d->loop || !d->scratch || !d->page || make_timers(d))
         return hl_fail(e, ENOMEM, "cannot start: no memory or no descriptors left");
-    if (hl_store_open(d, e) || hl_listen_open(d, e))
+    if (hl_store_open(d, e))
+        return -1;
+    hl_keep_open(d);
+    if (hl_listen_open(d, e))
         return -1;
     /* Before anybody is answered: a process that comes back must be found. */
     hl_store_restore(d);
@@ -308,6 +318,7 @@ static void note_living_process(struct hl_process *p)
     struct hl_record_msg m;
     if (p->state == HL_PROCESS_ENDED)
         return;
+    hl_notify_progress();
     hl_process_record(p, hl_mono_ns(), &m);
     m.end = (struct hl_end){HL_ENDED_SAMPLED, 0};
     if (!p->record && !(p->record = malloc(sizeof m)))
@@ -335,6 +346,7 @@ static void finish_accepted(struct hl_daemon *d)
         if (p) {
             p->pass = d->pass;
             hl_peer_drain(p, HL_PIECE_BYTES);
+            hl_notify_progress();
         }
     } while (p);
     hl_death_finish_all(d);
@@ -355,9 +367,11 @@ static void release(struct hl_daemon *d)
                                   &d->expire_timer,  &d->sync_timer,  &d->private_timer,
                                   &d->watchdog_timer};
     struct hl_job *j;
+    d->stopping = 1; /* what is kept for the living stays kept */
     close_peers(d);
     for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));)
         hl_job_free(j);
+    hl_keep_close(d);
     for (size_t i = 0; i < sizeof timers / sizeof *timers; i++)
         hl_timer_free(*timers[i]);
     for (size_t i = 0; i < 4; i++)
@@ -369,6 +383,7 @@ static void release(struct hl_daemon *d)
     if (d->loop && hl_loop_free(d->loop))
         hl_log(&d->log, HL_LOG_ERR, NULL, NULL, "a handle of the loop was forgotten");
     hl_store_close(d);
+    hl_notify_close();
     free(d->scratch);
     free(d->page);
 }
@@ -413,7 +428,8 @@ static int run(struct hl_daemon *d)
 
 int main(int argc, char **argv)
 {
-    static struct hl_daemon d = {.listener = {.fd = -1}, .root = -1, .lock = -1};
+    static struct hl_daemon d = {
+        .listener = {.fd = -1}, .passed = {.listener = -1}, .root = -1, .lock = -1};
     struct options o;
     int status = read_options(argc, argv, &o);
     if (status >= 0)
@@ -424,6 +440,8 @@ int main(int argc, char **argv)
         printf("heaplined: %s is valid\n", d.conf_file);
         return 0;
     }
+    if (d.private_run)
+        unsetenv("NOTIFY_SOCKET"); /* the service it was started in is another one */
     d.configured = d.set;
     umask(0077);
     signal(SIGPIPE, SIG_IGN);

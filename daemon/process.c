@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "heap_page.h"
 #include "job.h"
+#include "keep.h"
 #include "path.h"
 #include "peer.h"
 #include "procfs.h"
@@ -97,6 +98,7 @@ static struct hl_process *make(struct hl_job *j, int64_t pid, uint64_t start_tic
                              .page_fd = -1,
                              .rows_fd = -1,
                              .pidfd = -1,
+                             .slot = -1,
                              .vmhwm_bytes = -1,
                              .vmrss_bytes = -1};
     p->spool.fd = -1;
@@ -235,6 +237,7 @@ void hl_process_close_descriptors(struct hl_process *p)
 void hl_process_free(struct hl_process *p)
 {
     leave_tables(p);
+    hl_keep_end(p);
     for (int i = 0; i < 2; i++) {
         if (p->peer[i])
             p->peer[i]->process = NULL;
@@ -426,4 +429,5 @@ void hl_process_sample(struct hl_process *p, int always)
             return;
     }
     hl_procfs_memory(p->kernel_pid, &p->vmhwm_bytes, &p->vmrss_bytes);
+    p->sample_due = 1;
 }

@@ -8,6 +8,8 @@
 
 #include "clock.h"
 #include "job.h"
+#include "keep.h"
+#include "notify.h"
 #include "path.h"
 #include "process.h"
 #include "quota.h"
@@ -115,6 +117,8 @@ struct restore {
     struct hl_daemon *d;
     uid_t uid;
     struct hl_process *p; /* made when the head has come */
+    struct hl_slot slot;  /* the last one */
+    int has_slot;         /* and no end is known */
 };
 
 static int take_head(struct restore *r, const uint8_t *body, size_t n)
@@ -148,6 +152,8 @@ static int take_record(struct restore *r, const uint8_t *body, size_t n)
         (!r->p->record && !(r->p->record = malloc(sizeof m))))
         return -1;
     *r->p->record = m; /* the last one counts */
+    if (m.end.kind != HL_ENDED_SAMPLED)
+        r->has_slot = 0;
     return 0;
 }
 
@@ -160,6 +166,11 @@ static int take_rest(struct restore *r, const struct hl_wire_header *h,
     switch (h->type) {
     case HL_MSG_HELLO: return take_hello(r, body, h->length);
     case HL_MSG_RECORD: return take_record(r, body, h->length);
+    case HL_MSG_SLOT:
+        if (hl_decode_slot(body, h->length, &r->slot))
+            return -1;
+        r->has_slot = 1;
+        return 0;
     case HL_MSG_BYE:
         if (hl_decode_bye(body, h->length, &bye))
             return -1;
@@ -196,7 +207,7 @@ static void set_aside(struct hl_daemon *d, const char *name, const struct hl_err
 
 static void restore_file(struct hl_daemon *d, uid_t uid, const char *name)
 {
-    struct restore r = {d, uid, NULL};
+    struct restore r = {.d = d, .uid = uid};
     struct hl_spool s;
     struct hl_err e = {0};
     int bad = hl_spool_open(&s, &d->pool, name, visit, &r, &e);
@@ -210,6 +221,9 @@ static void restore_file(struct hl_daemon *d, uid_t uid, const char *name)
     }
     hl_spool_move(&r.p->spool, &s);
     r.p->job->user->spool_bytes += r.p->spool.size;
+    if (r.has_slot)
+        hl_keep_restore(r.p, &r.slot);
+    hl_notify_progress();
     if (r.p->spool.cut_bytes)
         hl_log(&d->log, HL_LOG_NOTICE, "torn tails cut", NULL,
                "spool %s: a torn tail of %llu bytes was cut", name,
@@ -239,7 +253,8 @@ static void age_job(struct hl_job *j)
         j->taken = 1;
         j->taken_real_ns = (int64_t)st.st_mtim.tv_sec * 1000000000;
     }
-    j->state = j->taken ? HL_JOB_DONE : HL_JOB_QUIET;
+    if (!j->n_alive)
+        j->state = j->taken ? HL_JOB_DONE : HL_JOB_QUIET;
 }
 
 /* Names in a folder, without dots; calls fn with each. */
@@ -286,6 +301,7 @@ void hl_store_restore(struct hl_daemon *d)
     struct hl_job *j;
     size_t n = 0;
     each_name(d, ".", 0, restore_user);
+    hl_keep_restored(d);
     for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));) {
         n += j->n_processes;
         age_job(j);

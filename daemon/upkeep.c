@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "job.h"
+#include "notify.h"
 #include "peer.h"
 #include "process.h"
 #include "quota.h"
@@ -125,6 +126,7 @@ void hl_store_sync_all(struct hl_daemon *d)
     for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));)
         for (size_t i = 0; i < j->n_processes; i++) {
             int r = hl_spool_sync(&j->process[i]->spool);
+            hl_notify_progress();
             if (r)
                 hl_log(&d->log, HL_LOG_ERR, "syncs failed", NULL, "spool %s: %s",
                        j->process[i]->spool.name, strerror(-r));
