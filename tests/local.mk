@@ -18,3 +18,4 @@ include tests/io.mk
 include tests/system.mk
 include tests/full.mk
 include tests/real.mk
+include tests/service.mk
