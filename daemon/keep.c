@@ -275,6 +275,8 @@ static void come_back(struct hl_process *p, const struct hl_slot *m)
     p->d->keep->n_claimed++;
     if (p->pidfd < 0)
         hl_death_begin(p, "gone while no collector ran");
+    else
+        hl_process_sample(p, 1);
 }
 
 void hl_keep_restore(struct hl_process *p, const struct hl_slot *m)

@@ -3,7 +3,8 @@
 service_tests = tests/system/daemon-store.test
 TESTS += $(service_tests)
 full_tests += tests/full/systemd.test
-EXTRA_DIST += $(service_tests) tests/support/fake_manager.py
+EXTRA_DIST += $(service_tests) tests/full/systemd.test tests/support/fake_manager.py \
+  tests/support/stream_frames.c tests/support/systemd_inside.sh
 
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/test_service
