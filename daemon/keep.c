@@ -21,7 +21,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FLUSH_MS = 2000 };
+enum {
+    FLUSH_MS = 2000,
+    SLOTS_NOTED = 64 /* of one process: a client may send ever new memory */
+};
 
 struct hl_keep {
     struct hl_fdstore *store; /* NULL: no manager that keeps descriptors */
@@ -98,10 +101,14 @@ static int keep_one(struct hl_process *p, char kind, int fd, uint64_t *inode)
     struct hl_keep *k = p->d->keep;
     uint64_t now = inode_of(fd);
     /* Without a pidfd its end could not be seen after a restart. */
-    if (!now || now == *inode || p->pidfd < 0 || !p->start_ticks)
+    if (!k->store || !now || now == *inode || p->pidfd < 0 || !p->start_ticks ||
+        p->n_slots_noted >= SLOTS_NOTED)
         return 0;
-    if (hl_fdstore_keep(k->store, kind, (uint32_t)p->slot, fd))
+    if (hl_fdstore_keep(k->store, kind, (uint32_t)p->slot, fd)) {
+        *inode = 0;
+        p->keep_again = 1;
         return 0;
+    }
     *inode = now;
     return 1;
 }
@@ -116,7 +123,8 @@ static void note_slot(struct hl_process *p)
                         .page_inode = p->page_inode,
                         .rows_inode = p->rows_inode};
     int64_t n = hl_encode_slot(out, sizeof out, &m);
-    hl_process_note(p, out, (size_t)n); /* failing, it is said there */
+    p->keep_again |= hl_process_note(p, out, (size_t)n) != 0; /* which says it */
+    p->n_slots_noted++;
 }
 
 void hl_keep_descriptors(struct hl_process *p)
@@ -127,9 +135,11 @@ void hl_keep_descriptors(struct hl_process *p)
         own(p, hl_slots_take(&k->slots));
     if (!k || p->slot < 0)
         return;
-    int changed = keep_one(p, 'p', p->page_fd, &p->page_inode);
+    int changed = p->keep_again;
+    p->keep_again = 0;
+    changed |= keep_one(p, 'p', p->page_fd, &p->page_inode);
     changed |= keep_one(p, 'r', p->rows_fd, &p->rows_inode);
-    if (fresh || changed)
+    if (fresh || (changed && p->n_slots_noted < SLOTS_NOTED))
         note_slot(p);
     p->sample_due = 1;
 }
@@ -175,12 +185,22 @@ static int is_due(const struct hl_process *p)
     return p && p->sample_due && p->state == HL_PROCESS_ALIVE;
 }
 
+/* What could not be kept or noted at its hello. */
+static void try_again(struct hl_daemon *d)
+{
+    struct hl_keep *k = d->keep;
+    for (uint32_t i = 0; k && !d->spool_failing && i < k->n_used; i++)
+        if (k->owner[i] && k->owner[i]->keep_again)
+            hl_keep_descriptors(k->owner[i]);
+}
+
 void hl_keep_samples(struct hl_daemon *d)
 {
     static uint8_t cells[HL_SAMPLE_RUN_MAX * HL_SAMPLE_BYTES];
     struct hl_keep *k = d->keep;
     int64_t now = hl_mono_ns();
     int r = 0;
+    try_again(d);
     for (uint32_t i = 0; k && k->samples >= 0 && i < k->n_used; i++) {
         uint32_t first = i;
         size_t n = 0;

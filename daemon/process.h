@@ -40,7 +40,8 @@ struct hl_process {
     int64_t end_seen_ns;             /* when it was found dead */
     int32_t slot;                    /* keep.c's, as are the next; -1 none */
     uint64_t page_inode, rows_inode; /* kept by the service manager; 0 not */
-    int sample_due;
+    unsigned n_slots_noted;
+    int sample_due, keep_again;
     int ended_by_exec;
     struct hl_process *next_ending;
 };
