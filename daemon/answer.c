@@ -155,19 +155,14 @@ static void load_done(struct hl_task *t)
 {
     struct load *l = (struct load *)t;
     struct hl_job *j = l->job;
-    struct hl_daemon *d = j->d;
     for (size_t i = 0; i < l->n; i++)
         restore(l, i);
     free(l);
+    j->is_loading = 0;
+    hl_answer_loaded(j);
     j->n_tasks--;
-    for (struct hl_peer *p = d->peers, *next; p; p = next) {
-        next = p->next;
-        if (!p->waits_for_load || p->job != j)
-            continue;
-        p->waits_for_load = 0;
-        hl_answer_continue(p);
-    }
-    hl_job_fold(j); /* should they have gone meanwhile */
+    if (!j->n_gathers) /* they have gone meanwhile */
+        hl_job_fold(j);
     hl_job_release(j);
 }
 
@@ -187,6 +182,7 @@ static int load_members(struct hl_job *j, size_t from)
         l->member[l->n++] = i;
     }
     j->n_tasks++;
+    j->is_loading = 1;
     hl_lane_add(&j->d->reads, &l->task);
     return 0;
 }
@@ -213,7 +209,7 @@ void hl_answer_continue(struct hl_peer *p)
             return;
         if (m->pid >= 0 && (!m->live || m->live->loading)) {
             p->waits_for_load = 1;
-            if (!m->live && load_members(j, p->index_at))
+            if (!m->live && !j->is_loading && load_members(j, p->index_at))
                 hl_peer_close(p); /* not even memory for that */
             return;
         }
@@ -221,10 +217,22 @@ void hl_answer_continue(struct hl_peer *p)
         if (m->pid < 0)
             continue;
         describe(p, m->live);
-        hl_process_fold(m->live);
+        if (j->n_gathers == 1) /* else others may want it next */
+            hl_process_fold(m->live);
     }
     if (p->state != HL_PEER_CLOSED)
         send_index_end(p);
+}
+
+void hl_answer_loaded(struct hl_job *j)
+{
+    for (struct hl_peer *p = j->d->peers, *next; p; p = next) {
+        next = p->next;
+        if (!p->waits_for_load || p->job != j)
+            continue;
+        p->waits_for_load = 0;
+        hl_answer_continue(p);
+    }
 }
 
 static void start_index(struct hl_peer *p)

@@ -234,6 +234,14 @@ uint8_t *hl_append_room(struct hl_daemon *d, size_t *have)
 static void add_piece(struct hl_process *p, struct hl_batch *b, size_t off, size_t n,
                       uint64_t at)
 {
+    struct hl_piece *last = b->n_pieces ? &b->piece[b->n_pieces - 1] : NULL;
+    if (last && last->p == p && last->spool == p->spool && last->off + last->n == off &&
+        last->at + last->n == at) { /* one write for both */
+        last->n += n;
+        last->end = progress_of(p);
+        b->n = off + n;
+        return;
+    }
     b->piece[b->n_pieces++] = (struct hl_piece){
         .p = p, .spool = p->spool, .off = off, .n = n, .at = at, .end = progress_of(p)};
     b->n = off + n;

@@ -10,6 +10,7 @@
 #include "disk.h"
 #include "loop.h"
 #include "log.h"
+#include "passed.h"
 #include "settings.h"
 #include "spool.h"
 #include "table.h"
@@ -19,6 +20,7 @@
 #include <sys/types.h>
 
 struct hl_job;
+struct hl_keep;
 struct hl_peer;
 struct hl_process;
 
@@ -65,6 +67,8 @@ struct hl_daemon {
     int overflow_uid; /* uids may be hidden by our own user namespace */
     uid_t self;
     struct hl_listener listener;
+    struct hl_passed passed;   /* by the service manager, at start */
+    struct hl_keep *keep;      /* what outlives this run; NULL: nothing */
     int root, lock;            /* folder of the spools; its lock */
     struct hl_spool_pool pool; /* belongs to the lane that writes */
     struct hl_lane writes, reads, syncs;
@@ -75,6 +79,7 @@ struct hl_daemon {
     uint64_t fs_bytes, fs_free_bytes; /* of its file system */
     int low_space;                    /* free space is under min_free */
     int spool_errno;  /* of the last write that failed, until it is cured */
+    int conf_invalid; /* the last reload kept the old one */
     int sync_each;    /* acknowledge what is on the disk, not what is written */
     size_t n_failing; /* processes whose bytes the disk does not take */
     struct hl_table users, jobs, by_image, by_pid;

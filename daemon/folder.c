@@ -6,6 +6,7 @@
 #include "store.h"
 
 #include "job.h"
+#include "keep.h"
 #include "process.h"
 #include "quota.h"
 
@@ -72,6 +73,7 @@ static void replace(struct hl_daemon *d, const struct check *c)
     close(d->lock);
     d->root = d->pool.root = c->root; /* no lane runs now */
     d->lock = c->lock;
+    hl_keep_open_samples(d);
     hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL,
            "the spool folder %s is used anew; what was in the former one counts as lost",
            d->set.spool);

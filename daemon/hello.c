@@ -8,6 +8,7 @@
 
 #include "heap_page.h"
 #include "job.h"
+#include "keep.h"
 #include "path.h"
 #include "lifetime.h"
 #include "process.h"
@@ -250,6 +251,8 @@ static void take_agent(struct hl_peer *p, const struct hl_hello *h, const uint8_
         proc->kernel_pid = p->pid;
         proc->watched = 0;
         hl_sampling_meet(proc);
+    } else {
+        hl_keep_descriptors(proc);
     }
     answer_agent(p, proc);
 }

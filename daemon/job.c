@@ -172,7 +172,7 @@ void hl_job_fold(struct hl_job *j)
 
 int hl_job_is_at_rest(const struct hl_job *j)
 {
-    if (j->n_alive || j->n_gathers || j->n_tasks || !j->n_processes)
+    if (j->n_alive || j->n_keepers || j->n_gathers || j->n_tasks || !j->n_processes)
         return 0;
     for (size_t i = 0; j->n_open && i < j->n_members; i++)
         if (j->member[i].live && !hl_process_is_settled(j->member[i].live))

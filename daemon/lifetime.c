@@ -90,6 +90,7 @@ void hl_lifetime_clean(struct hl_daemon *d)
     if (!d->private_run || !all_taken(d))
         return;
     /* Only what is known to be ours: --spool may name any folder. */
+    unlinkat(d->root, "samples", 0);
     unlinkat(d->root, "lock", 0);
     rmdir(d->set.spool);
     remove_run_folder(d->set.socket);

@@ -4,7 +4,6 @@
  */
 #include "listen.h"
 
-#include "ident.h"
 #include "peer.h"
 
 #include <errno.h>
@@ -16,7 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { BACKLOG = 4096, ACCEPT_AT_ONCE = 64, RETRY_MS = 100, FIRST_PASSED_FD = 3 };
+enum { BACKLOG = 4096, ACCEPT_AT_ONCE = 64, RETRY_MS = 100 };
 
 static struct sockaddr_un address(const char *path)
 {
@@ -27,38 +26,19 @@ static struct sockaddr_un address(const char *path)
 
 /* ---- a socket from the service manager ---- */
 
-static int is_listening_socket(int fd)
-{
-    struct sockaddr_un a;
-    socklen_t n = sizeof a, size = sizeof(int);
-    int listening = 0;
-    return getsockname(fd, (struct sockaddr *)&a, &n) == 0 && a.sun_family == AF_UNIX &&
-           getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening;
-}
-
-/* The first fit descriptor; others are closed.  1: there is one. */
+/* 1: there is one. */
 static int take_passed(struct hl_daemon *d, struct hl_err *e)
 {
-    const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS");
-    int64_t p, n;
-    if (!pid || !fds || hl_parse_i64(pid, 1, INT32_MAX, &p) || p != getpid() ||
-        hl_parse_i64(fds, 0, 1 << 20, &n) || !n)
-        return 0;
-    for (int fd = FIRST_PASSED_FD; fd < FIRST_PASSED_FD + n; fd++) {
-        fcntl(fd, F_SETFD, FD_CLOEXEC);
-        if (d->listener.fd < 0 && is_listening_socket(fd))
-            d->listener.fd = fd;
-        else
-            close(fd);
-    }
-    if (d->listener.fd < 0)
+    struct hl_passed *p = &d->passed;
+    d->listener.fd = p->listener;
+    p->listener = -1;
+    if (d->listener.fd < 0 && p->n_fds && !p->n_stored)
         return hl_fail(e, EINVAL,
                        "none of the %lld descriptors that were passed is a "
                        "listening Unix socket: see ListenStream= in heaplined.socket",
-                       (long long)n);
-    d->listener.activated = 1;
-    fcntl(d->listener.fd, F_SETFL, fcntl(d->listener.fd, F_GETFL) | O_NONBLOCK);
-    return 1;
+                       (long long)p->n_fds);
+    d->listener.activated = d->listener.fd >= 0;
+    return d->listener.activated;
 }
 
 /* ---- a socket of our own ---- */

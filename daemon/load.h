@@ -22,7 +22,7 @@ struct hl_loaded {
     uint64_t n_dropped, n_lost;
     int lost_reason;
     int has_slot;
-    struct hl_slot slot; /* the last one */
+    struct hl_slot slot; /* the last one; none behind a final record */
     struct hl_spool_head head;
     char key[HL_KEY_MAX + 1];
 };

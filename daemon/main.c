@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "daemon.h"
 #include "job.h"
+#include "keep.h"
 #include "listen.h"
 #include "notify.h"
 #include "peer.h"
@@ -211,6 +212,7 @@ static void put_in_force(struct hl_daemon *d, struct hl_settings *fresh)
     d->log.level = fresh->log_level;
     d->log.burst = (uint32_t)fresh->log_burst;
     d->count.reloads++;
+    d->conf_invalid = 0;
     hl_store_check(d);
     set_timers(d);
     hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "configuration %s read again",
@@ -224,6 +226,7 @@ static void reload_done(struct hl_task *t)
     struct hl_daemon *d = r->d;
     if (r->bad) {
         d->count.reload_failures++;
+        d->conf_invalid = 1;
         hl_log(&d->log, HL_LOG_ERR, NULL, NULL,
                "the new configuration is not used, the old one stays: %s", r->e.text);
         hl_notify(
@@ -268,8 +271,11 @@ static void on_signal(void *ctx, int number)
 static void on_watchdog(void *ctx)
 {
     struct hl_daemon *d = ctx;
-    hl_notify("WATCHDOG=1\nSTATUS=%zu jobs, %zu processes alive%s", d->jobs.n, d->n_alive,
-              d->spool_errno ? ", the spool cannot be written" : "");
+    hl_notify("WATCHDOG=1\nSTATUS=%zu jobs, %zu processes alive%s%s", d->jobs.n,
+              d->n_alive, d->spool_errno ? ", the spool cannot be written" : "",
+              d->conf_invalid
+                  ? ", the new configuration is invalid: the old one is in force"
+                  : "");
 }
 
 /* ---- start and end ---- */
@@ -313,7 +319,10 @@ static int start(struct hl_daemon *d, struct hl_err *e)
     hl_lane_init(&d->writes, d->loop);
     hl_lane_init(&d->reads, d->loop);
     hl_lane_init(&d->syncs, d->loop);
-    if (hl_store_open(d, e) || hl_listen_open(d, e))
+    if (hl_store_open(d, e))
+        return -1;
+    hl_keep_open(d);
+    if (hl_listen_open(d, e))
         return -1;
     if (hl_store_restore(d))
         return hl_fail(e, ENOMEM, "cannot start: no memory left");
@@ -361,7 +370,8 @@ static void raise_descriptor_limit(void)
 
 int main(int argc, char **argv)
 {
-    static struct hl_daemon d = {.listener = {.fd = -1}, .root = -1, .lock = -1};
+    static struct hl_daemon d = {
+        .listener = {.fd = -1}, .passed = {.listener = -1}, .root = -1, .lock = -1};
     struct options o;
     int status = read_options(argc, argv, &o);
     if (status >= 0)
@@ -372,6 +382,8 @@ int main(int argc, char **argv)
         printf("heaplined: %s is valid\n", d.conf_file);
         return 0;
     }
+    if (d.private_run)
+        unsetenv("NOTIFY_SOCKET"); /* the service it was started in is another one */
     d.configured = d.set;
     raise_descriptor_limit();
     umask(0077);

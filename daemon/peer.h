@@ -94,6 +94,8 @@ void hl_answer_take(struct hl_peer *p, const struct hl_wire_header *h,
 void hl_answer_continue(struct hl_peer *p);
 /* All processes of the job have ended: indexes held back go out. */
 void hl_answer_job_quiet(struct hl_job *j);
+/* Processes of the job were loaded: indexes that waited for them go on. */
+void hl_answer_loaded(struct hl_job *j);
 /* The peer is closed: answers under way know it no more. */
 void hl_answer_peer_gone(struct hl_peer *p);
 /* What an earlier run left is known now. */

@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "heap_page.h"
 #include "job.h"
+#include "keep.h"
 #include "load.h"
 #include "path.h"
 #include "peer.h"
@@ -131,6 +132,7 @@ static struct hl_process *make(struct hl_job *j, int64_t pid, uint64_t start_tic
                              .page_fd = -1,
                              .rows_fd = -1,
                              .pidfd = -1,
+                             .slot = -1,
                              .vmhwm_bytes = -1,
                              .vmrss_bytes = -1};
     link_process(p);
@@ -334,6 +336,7 @@ static void former_done(struct hl_task *t)
     }
     hl_loaded_fini(&f->loaded);
     free(f);
+    hl_answer_loaded(p->job);
     hl_process_settled(p);
 }
 
@@ -417,6 +420,8 @@ void hl_process_settled(struct hl_process *p)
             hl_hello_answer(p->peer[i]);
     if (p->state == HL_PROCESS_ENDING)
         hl_death_go_on(p->d);
+    else if (p->state == HL_PROCESS_ENDED && p->record_noted)
+        hl_keep_end(p); /* what it left is all in the spool */
 }
 
 void hl_process_fold(struct hl_process *p)
@@ -505,6 +510,7 @@ static void close_spool(struct hl_daemon *d, struct hl_spool *s)
 void hl_process_free(struct hl_process *p)
 {
     leave_tables(p);
+    hl_keep_end(p);
     unlink_process(p);
     for (int i = 0; i < 2; i++) {
         if (p->peer[i])
@@ -660,4 +666,5 @@ void hl_process_sample(struct hl_process *p, int always)
             return;
     }
     hl_procfs_memory(p->kernel_pid, &p->vmhwm_bytes, &p->vmrss_bytes);
+    p->sample_due = 1;
 }

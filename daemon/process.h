@@ -49,8 +49,12 @@ struct hl_process {
     uint64_t n_counted; /* operations at the last sample: does it stand still? */
     uint32_t n_still;   /* samples since */
     uint64_t n_dropped, n_lost;
-    int lost_reason;     /* errno value, or 0 */
-    int64_t end_seen_ns; /* when it was found dead */
+    int lost_reason;                 /* errno value, or 0 */
+    int64_t end_seen_ns;             /* when it was found dead */
+    int32_t slot;                    /* keep.c's, as are the next; -1 none */
+    uint64_t page_inode, rows_inode; /* kept by the service manager; 0 not */
+    unsigned n_slots_noted;
+    int sample_due, keep_again;
     int ended_by_exec;
     struct hl_process *next_ending;
     struct hl_process *next, *prev; /* of the list that its state says */

@@ -51,16 +51,19 @@ static const char *stat_field(const char *text, int n)
 }
 
 /* Linux 6.5 gives it with the connection (from 6.16 even of a process that was
- * waited for already): then it is nobody else's.  Before, the number must serve. */
-int hl_procfs_open(int sock, int64_t pid, uint64_t start_ticks)
+ * waited for already); before, the number must serve. */
+static int peer_pidfd(int sock, int64_t pid)
 {
     int fd = -1;
     socklen_t n = sizeof fd;
     if (sock >= 0 && getsockopt(sock, SOL_SOCKET, PEERPIDFD, &fd, &n) == 0 && fd >= 0)
         return fd; /* it is close-on-exec */
-    if (pid <= 0 || pid > INT32_MAX)
-        return -1;
-    fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+    return pid > 0 && pid <= INT32_MAX ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
+}
+
+int hl_procfs_open(int sock, int64_t pid, uint64_t start_ticks)
+{
+    int fd = peer_pidfd(sock, pid);
     if (fd < 0)
         return -1;
     /* While the pidfd shows it alive, its number is nobody else's. */

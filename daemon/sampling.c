@@ -5,6 +5,7 @@
 #include "sampling.h"
 
 #include "clock.h"
+#include "keep.h"
 #include "process.h"
 
 #include <malloc.h>
@@ -47,6 +48,7 @@ void hl_sampling_met(struct hl_process *p)
 static void meet(struct hl_process *p)
 {
     hl_process_watch(p);
+    hl_keep_descriptors(p);
     hl_process_sample(p, 1);
 }
 
@@ -78,6 +80,8 @@ void hl_sampling_on_timer(void *daemon)
     for (int i = 0; p && i < SLICE; i++, p = p->next)
         hl_process_sample(p, 0);
     d->sampled_next = p;
+    if (!p)
+        hl_keep_samples(d);
 }
 
 void hl_sampling_on_fresh(void *daemon)

@@ -8,6 +8,7 @@
 #include "job.h"
 #include "lifetime.h"
 #include "listen.h"
+#include "keep.h"
 #include "notify.h"
 #include "peer.h"
 #include "process.h"
@@ -60,6 +61,7 @@ static void read_all(struct hl_daemon *d, int64_t deadline)
         if (!p)
             return;
         p->pass = d->pass;
+        hl_notify_progress();
         while (hl_peer_drain(p, HL_READ_BYTES) == HL_DRAIN_NO_ROOM && left_ms(deadline))
             hl_loop_wait(d->loop, is_flying, d, left_ms(deadline));
     } while (p);
@@ -71,6 +73,7 @@ static void note_living(struct hl_daemon *d)
     for (int i = 0; i < HL_PROCESS_ENDED; i++)
         for (struct hl_process *p = d->list[i].first; p; p = p->next) {
             struct hl_record_msg m;
+            hl_notify_progress();
             hl_process_record(p, hl_mono_ns(), &m);
             m.end = (struct hl_end){HL_ENDED_SAMPLED, 0};
             if (!p->record && !(p->record = malloc(sizeof m)))
@@ -129,11 +132,13 @@ void hl_stop_release(struct hl_daemon *d)
                                   &d->expire_timer,   &d->sync_timer,  &d->private_timer,
                                   &d->watchdog_timer, &d->tidy_timer,  &d->fresh_timer};
     struct hl_job *j;
+    d->stopping = 1; /* what is kept for the living stays kept */
     close_peers(d);
     for (size_t at = 0; (j = hl_table_next(&d->jobs, &at));)
         hl_job_free(j);
     if (d->loop) /* their files are closed in the lane */
         hl_loop_wait(d->loop, is_busy, d, 1000);
+    hl_keep_close(d);
     for (size_t i = 0; i < sizeof timers / sizeof *timers; i++)
         hl_timer_free(*timers[i]);
     for (size_t i = 0; i < sizeof d->signals / sizeof *d->signals; i++)
@@ -146,5 +151,6 @@ void hl_stop_release(struct hl_daemon *d)
         hl_log(&d->log, HL_LOG_ERR, NULL, NULL, "a handle of the loop was forgotten");
     hl_append_fini(d);
     hl_store_close(d);
+    hl_notify_close();
     free(d->page);
 }

@@ -6,6 +6,7 @@
 #include "store.h"
 
 #include "job.h"
+#include "keep.h"
 #include "lifetime.h"
 #include "peer.h"
 #include "process.h"
@@ -150,8 +151,12 @@ static void enter_file(struct hl_job *j, struct hl_found_file *file)
     int64_t id;
     j->spool_bytes += file->bytes;
     j->user->spool_bytes += file->bytes;
-    if (hl_process_find(j->d, j->user->uid, file->pid, file->image))
-        return; /* it came back already, and meets its former life */
+    struct hl_process *p = hl_process_find(j->d, j->user->uid, file->pid, file->image);
+    if (p) { /* it came back already, and meets its former life */
+        if (file->loaded && file->loaded->has_slot)
+            hl_keep_claim(p, &file->loaded->slot);
+        return;
+    }
     id = hl_job_add(j, file->pid, file->start_ticks, file->image);
     if (id < 0 || !file->loaded)
         return;
@@ -161,7 +166,11 @@ static void enter_file(struct hl_job *j, struct hl_found_file *file)
                "spool %s: a torn tail of %llu bytes was cut", file->loaded->spool->name,
                (unsigned long long)file->loaded->spool->cut_bytes);
     }
-    hl_process_restore(j, (size_t)id, file->loaded);
+    struct hl_slot slot = file->loaded->slot;
+    int has_slot = file->loaded->has_slot;
+    p = hl_process_restore(j, (size_t)id, file->loaded);
+    if (p && has_slot)
+        hl_keep_restore(p, &slot);
 }
 
 /* The job's states of before: ended when its newest file was written. */
@@ -208,6 +217,7 @@ static void scan_done(struct hl_task *t)
                n, f->n, d->set.spool);
     hl_found_fini(f);
     free(s);
+    hl_keep_restored(d);
     d->scanned = 1;
     hl_answer_scanned(d);
     hl_lifetime_check(d);

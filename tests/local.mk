@@ -20,3 +20,4 @@ include tests/full.mk
 include tests/load.mk
 include tests/fuzz.mk
 include tests/real.mk
+include tests/service.mk
