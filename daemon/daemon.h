@@ -37,6 +37,12 @@ struct hl_listener {
 struct hl_counters {
     uint64_t n_hellos, n_refused, n_messages, n_bytes, n_rows, n_ended, n_failed_appends,
         n_no_descriptors;
+    /* By the names of HL_STATUS_LIST. */
+    uint64_t accepted, appended_bytes, acks, rows_dropped, rows_lost, refused_version,
+        refused_protocol, refused_connections, refused_processes, refused_jobs,
+        refused_rate, refused_space, refused_uid, refused_draining, syncs_failed,
+        jobs_removed_read, jobs_removed_unread, jobs_forgotten, torn_tails, spools_bad,
+        descriptors_kept, reloads, reload_failures;
 };
 
 enum {
@@ -59,7 +65,7 @@ struct hl_daemon {
     struct hl_spool_pool pool;
     uint64_t fs_bytes; /* size of its file system */
     int low_space;     /* free space is under min_free */
-    int spool_failing; /* said once in the log */
+    int spool_failing; /* its errno; said once in the log */
     struct hl_table users, jobs, by_image, by_pid;
     struct hl_peer *peers, *last_peer; /* list, oldest first */
     size_t n_peers, n_new, n_keepers, n_gathers, n_alive;
@@ -70,6 +76,7 @@ struct hl_daemon {
         *sync_timer, *private_timer, *watchdog_timer;
     struct hl_signal *signals[4];
     int syncing, stopping;
+    int draining; /* no new process is taken */
     int64_t started_ns;
     uint8_t *scratch; /* HL_SCRATCH_BYTES */
     int scratch_busy;

@@ -248,6 +248,8 @@ static void finish(struct hl_process *p)
                p->job->shown, (unsigned long long)p->n_lost, strerror(p->lost_reason));
     hl_process_close_descriptors(p);
     p->d->count.n_ended++;
+    p->d->count.rows_lost += p->n_lost;
+    p->d->count.rows_dropped += p->n_dropped;
     hl_death_save(p); /* tried again by timer when the disk is full */
     hl_job_ended(p->job);
 }

@@ -127,7 +127,14 @@ static struct hl_process *new_process(struct hl_peer *p, const struct hl_hello *
     struct hl_err e = {0};
     struct hl_daemon *d = p->d;
     struct hl_job *j = hl_job_find(d, p->uid, h->key);
-    if ((!j && hl_quota_job(d, p->user, &e)) || hl_quota_process(d, p->user, &e)) {
+    if (d->draining) {
+        hl_peer_refuse(p, HL_REFUSED_DRAINING,
+                       "the collector is draining: it takes nothing new");
+        return NULL;
+    }
+    int no_job = !j && hl_quota_job(d, p->user, &e);
+    if (no_job || hl_quota_process(d, p->user, &e)) {
+        ++*(no_job ? &d->count.refused_jobs : &d->count.refused_processes);
         hl_peer_refuse(p, HL_REFUSED_LIMIT, "%s", e.text);
         return NULL;
     }
@@ -236,6 +243,7 @@ static void take_keeper(struct hl_peer *p, const struct hl_hello *h)
     struct hl_err e = {0};
     struct hl_job *j = hl_job_find(p->d, p->uid, h->key);
     if (!j && hl_quota_job(p->d, p->user, &e)) {
+        p->d->count.refused_jobs++;
         hl_peer_refuse(p, HL_REFUSED_LIMIT, "%s", e.text);
         return;
     }
@@ -300,6 +308,8 @@ void hl_hello_take(struct hl_peer *p, const uint8_t *body, size_t n)
     }
     if (h.role == HL_ROLE_KEEPER)
         take_keeper(p, &h);
+    else if (h.role == HL_ROLE_CONTROL)
+        leave_new(p, HL_PEER_CONTROL);
     else
         take_gather(p, &h);
     struct hl_hello_ok ok = {HL_WIRE_VERSION, 0};

@@ -134,6 +134,8 @@ void hl_job_set_state(struct hl_job *j, enum hl_job_state s, const char *cause)
            j->shown, (unsigned)j->user->uid, state_names[j->state], state_names[s],
            cause);
     if (s == HL_JOB_LIVE && j->state == HL_JOB_NONE)
+        j->begun_real_ns = hl_real_ns();
+    if (s == HL_JOB_LIVE && j->state == HL_JOB_NONE)
         hl_log(&j->d->log, HL_LOG_INFO, "jobs begin", &about, "job %s of uid %u begins",
                j->shown, (unsigned)j->user->uid);
     if (s == HL_JOB_QUIET && j->state == HL_JOB_LIVE)

@@ -38,6 +38,7 @@ struct hl_job {
     uint32_t n_keepers, n_keepers_ever;
     size_t n_gathers;
     int taken;
+    int64_t begun_real_ns; /* first hello; 0: before this collector was started */
     int64_t ended_real_ns; /* when the last process ended */
     int64_t taken_real_ns;
     struct hl_told_end *told; /* ring of HL_TOLD_MAX, or NULL */

@@ -162,6 +162,7 @@ int hl_listen_accept(struct hl_daemon *d)
                 wait_for_descriptors(d, errno);
             break;
         }
+        d->count.accepted++;
         hl_peer_accept(d, fd);
         n++;
     }

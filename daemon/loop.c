@@ -4,6 +4,8 @@
  */
 #include "loop.h"
 
+#include "delay.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 #include <uv.h>
@@ -11,6 +13,7 @@
 struct hl_loop {
     uv_loop_t uv;
     int stopping;
+    struct hl_delay delay;
 };
 
 struct hl_watch {
@@ -47,12 +50,30 @@ struct hl_loop *hl_loop_new(void)
         free(l);
         l = NULL;
     }
+    if (l)
+        uv_loop_configure(&l->uv, UV_METRICS_IDLE_TIME);
     return l;
+}
+
+const struct hl_delay *hl_loop_delay(const struct hl_loop *l)
+{
+    return &l->delay;
+}
+
+/* What of a turn was not waiting is what others had to wait for. */
+static int turn(struct hl_loop *l)
+{
+    uint64_t began = uv_hrtime(), idle = uv_metrics_idle_time(&l->uv);
+    int more = uv_run(&l->uv, UV_RUN_ONCE);
+    uint64_t now = uv_hrtime(), waited = uv_metrics_idle_time(&l->uv) - idle;
+    uint64_t took = now - began;
+    hl_delay_add(&l->delay, (int64_t)now, took > waited ? took - waited : 0);
+    return more;
 }
 
 int hl_loop_run(struct hl_loop *l)
 {
-    while (!l->stopping && uv_run(&l->uv, UV_RUN_ONCE))
+    while (!l->stopping && turn(l))
         continue;
     return 0;
 }

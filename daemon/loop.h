@@ -20,6 +20,9 @@ struct hl_loop *hl_loop_new(void);
 /* Run until hl_loop_stop; 0. */
 int hl_loop_run(struct hl_loop *l);
 void hl_loop_stop(struct hl_loop *l);
+/* How long its turns take; delay.h. */
+struct hl_delay;
+const struct hl_delay *hl_loop_delay(const struct hl_loop *l);
 /* Let closed handles go and free the loop.  0, or -1: a handle was forgotten. */
 int hl_loop_free(struct hl_loop *l);
 

@@ -192,6 +192,7 @@ static void reload(struct hl_daemon *d)
     hl_notify("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(hl_mono_ns() / 1000));
     hl_settings_init(&fresh);
     if (hl_settings_load(&fresh, d->conf_file, d->conf_missing_ok, &e)) {
+        d->count.reload_failures++;
         hl_log(&d->log, HL_LOG_ERR, NULL, NULL,
                "the new configuration is not used, the old one stays: %s", e.text);
         hl_notify(
@@ -209,9 +210,11 @@ static void reload(struct hl_daemon *d)
     d->log.burst = (uint32_t)fresh.log_burst;
     hl_quota_measure(d);
     set_timers(d);
+    d->count.reloads++;
     hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "configuration %s read again",
            d->conf_file);
-    hl_notify("READY=1\nSTATUS=configuration read again");
+    hl_notify("READY=1\nSTATUS=configuration read again%s",
+              d->draining ? ", draining" : "");
 }
 
 void hl_daemon_stop(struct hl_daemon *d)
@@ -252,7 +255,8 @@ static void on_sample(void *ctx)
 static void on_watchdog(void *ctx)
 {
     struct hl_daemon *d = ctx;
-    hl_notify("WATCHDOG=1\nSTATUS=%zu jobs, %zu processes alive%s", d->jobs.n, d->n_alive,
+    hl_notify("WATCHDOG=1\nSTATUS=%s%zu jobs, %zu processes alive%s",
+              d->draining ? "draining: " : "", d->jobs.n, d->n_alive,
               d->spool_failing ? ", the spool cannot be written" : "");
 }
 

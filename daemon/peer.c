@@ -6,6 +6,7 @@
  */
 #include "peer.h"
 
+#include "ctl.h"
 #include "job.h"
 #include "lifetime.h"
 #include "process.h"
@@ -81,8 +82,10 @@ static void greet(struct hl_peer *p)
         hl_peer_refuse(
             p, HL_REFUSED_UID,
             "your uid cannot be told from others in the collector's namespace");
-    else if (hl_quota_connection(d, p->user, &e))
+    else if (hl_quota_connection(d, p->user, &e)) {
+        d->count.refused_connections++;
         hl_peer_refuse(p, HL_REFUSED_LIMIT, "%s", e.text);
+    }
 }
 
 void hl_peer_accept(struct hl_daemon *d, int fd)
@@ -161,6 +164,7 @@ static void leave_process(struct hl_peer *p)
 static void free_peer(void *ctx)
 {
     struct hl_peer *p = ctx;
+    hl_control_drop(p);
     hl_buf_fini(&p->in);
     hl_buf_fini(&p->out);
     free(p);
@@ -231,6 +235,7 @@ void hl_peer_ack(struct hl_peer *p)
     uint8_t out[HL_WIRE_HEADER + 8];
     /* Only the newest offset is of use: while earlier ones wait, it does, too. */
     p->want_ack = hl_buf_left(&p->out) != 0;
+    p->d->count.acks += !p->want_ack && p->process;
     if (!p->want_ack && p->process)
         hl_peer_send(p, out,
                      hl_encode_ack(out, sizeof out, p->process->spool.stream_bytes));
@@ -248,6 +253,7 @@ void hl_peer_refuse(struct hl_peer *p, enum hl_refusal code, const char *format,
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
     p->d->count.n_refused++;
+    hl_control_count(&p->d->count, code);
     hl_log(&p->d->log, HL_LOG_WARNING, "connections refused", &about,
            "refused process %lld of uid %u: %s", (long long)p->pid, (unsigned)p->uid,
            text);
@@ -272,6 +278,7 @@ static unsigned wire_state(const struct hl_peer *p)
     case HL_PEER_CLIENT: return HL_STATE_CLIENT;
     case HL_PEER_KEEPER: return HL_STATE_KEEPER;
     case HL_PEER_GATHER: return HL_STATE_GATHER;
+    case HL_PEER_CONTROL: return HL_STATE_CONTROL;
     default: return 0;
     }
 }
@@ -318,6 +325,8 @@ static void take_message(struct hl_peer *p, const struct hl_wire_header *h,
 {
     if (h->type == HL_MSG_HELLO)
         hl_hello_take(p, body, h->length);
+    else if (p->state == HL_PEER_CONTROL)
+        hl_control_take(p, h, body);
     else if (p->state != HL_PEER_CLIENT)
         hl_answer_take(p, h, body);
     else if (h->type == HL_MSG_BYE)
@@ -556,7 +565,9 @@ static void on_ready(void *ctx, int events)
     }
     if (events & HL_WRITABLE) {
         hl_peer_flush(p);
-        if (p->state != HL_PEER_CLOSED && p->indexing)
+        if (p->state == HL_PEER_CONTROL)
+            hl_control_continue(p);
+        else if (p->state != HL_PEER_CLOSED && p->indexing)
             hl_answer_continue(p);
         if (p->state != HL_PEER_CLOSED && p->want_ack)
             hl_peer_ack(p);

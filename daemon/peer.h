@@ -14,6 +14,7 @@ enum hl_peer_state {
     HL_PEER_CLIENT, /* of a process */
     HL_PEER_KEEPER,
     HL_PEER_GATHER,
+    HL_PEER_CONTROL, /* heaplinectl */
     HL_PEER_CLOSED /* gone; memory until the loop lets go */
 };
 
@@ -40,7 +41,8 @@ struct hl_peer {
     struct hl_job *job;         /* of a keeper or gather; NULL: not known */
     char key[256];              /* of a gather */
     unsigned pass;              /* daemon's number when it was last met */
-    int indexing;               /* an index is being sent */
+    int indexing;               /* an index, or an answer to heaplinectl, is being sent */
+    struct hl_control *control; /* that answer */
     size_t index_at;
 };
 

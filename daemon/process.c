@@ -166,6 +166,7 @@ struct hl_process *hl_process_start(struct hl_job *j, const struct hl_hello *h,
         return NULL;
     }
     j->user->spool_bytes += p->spool.size;
+    j->d->count.appended_bytes += p->spool.size;
     hl_job_started(j);
     return p;
 }
@@ -258,7 +259,7 @@ static void say_failing(struct hl_process *p, int r)
         hl_log(&d->log, HL_LOG_ERR, NULL, NULL,
                "cannot write the spool %s/%s: %s; clients wait, tried again each second",
                d->set.spool, p->spool.name, strerror(-r));
-    d->spool_failing = 1;
+    d->spool_failing = -r;
     if (!hl_timer_is_set(d->retry_timer))
         hl_timer_set(d->retry_timer, 1000, 1000);
 }
@@ -271,7 +272,7 @@ static int append(struct hl_process *p, const uint8_t *msgs, size_t n)
     if (r)
         say_failing(p, r);
     else
-        p->job->user->spool_bytes += n;
+        p->job->user->spool_bytes += n, p->d->count.appended_bytes += n;
     return r;
 }
 

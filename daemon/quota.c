@@ -7,12 +7,16 @@
 #include <errno.h>
 #include <sys/statvfs.h>
 
+uint64_t hl_quota_max_connections(const struct hl_daemon *d)
+{
+    /* Two a process, and some for keepers, gathers and tools. */
+    return 2 * d->set.max_processes_per_uid + 64;
+}
+
 int hl_quota_connection(const struct hl_daemon *d, const struct hl_user *u,
                         struct hl_err *e)
 {
-    /* Two a process, and some for keepers, gathers and tools. */
-    uint64_t max = 2 * d->set.max_processes_per_uid + 64;
-    if (u->n_peers < max)
+    if (u->n_peers < hl_quota_max_connections(d))
         return 0;
     return hl_fail(e, EDQUOT,
                    "uid %u has %zu connections, the limit (max_processes_per_uid)",
@@ -45,6 +49,11 @@ static uint64_t bytes_of(const struct hl_daemon *d, struct hl_share s)
     if (s.percent)
         return d->fs_bytes / 100 * (uint64_t)s.percent;
     return s.bytes;
+}
+
+uint64_t hl_quota_of_user(const struct hl_daemon *d)
+{
+    return d->private_run ? 0 : bytes_of(d, d->set.quota_per_uid);
 }
 
 static uint64_t total(const struct hl_daemon *d)

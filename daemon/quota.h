@@ -19,6 +19,9 @@ int hl_quota_process(const struct hl_daemon *d, const struct hl_user *u,
 /* May the user's spools grow by n bytes?  e->code is EDQUOT or ENOSPC. */
 int hl_quota_bytes(const struct hl_daemon *d, const struct hl_user *u, uint64_t n,
                    struct hl_err *e);
+/* The bounds of each user, to show; quota 0: none. */
+uint64_t hl_quota_max_connections(const struct hl_daemon *d);
+uint64_t hl_quota_of_user(const struct hl_daemon *d);
 /* Look at the file system again: size, free space, and log what changed. */
 void hl_quota_measure(struct hl_daemon *d);
 

@@ -187,6 +187,7 @@ static int visit(void *ctx, const struct hl_wire_header *h, const uint8_t *body)
 static void set_aside(struct hl_daemon *d, const char *name, const struct hl_err *e)
 {
     char bad[PATH_MAX];
+    d->count.spools_bad++;
     snprintf(bad, sizeof bad, "%s.bad", name);
     int moved = renameat(d->root, name, d->root, bad) == 0;
     hl_log(&d->log, HL_LOG_WARNING, "spools not read", NULL, "%s/%s cannot be used: %s%s",
@@ -210,6 +211,7 @@ static void restore_file(struct hl_daemon *d, uid_t uid, const char *name)
     }
     hl_spool_move(&r.p->spool, &s);
     r.p->job->user->spool_bytes += r.p->spool.size;
+    d->count.torn_tails += r.p->spool.cut_bytes != 0;
     if (r.p->spool.cut_bytes)
         hl_log(&d->log, HL_LOG_NOTICE, "torn tails cut", NULL,
                "spool %s: a torn tail of %llu bytes was cut", name,

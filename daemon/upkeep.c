@@ -78,6 +78,7 @@ static void sync_done(void *ctx)
     struct sync_round *r = ctx;
     struct hl_daemon *d = r->d;
     d->syncing = 0;
+    d->count.syncs_failed += r->failed != 0;
     if (r->failed)
         hl_log(&d->log, HL_LOG_ERR, "syncs failed", NULL,
                "the spool %s cannot be synced: %s", d->set.spool, strerror(r->failed));
@@ -157,8 +158,10 @@ void hl_store_on_expire(void *daemon)
             hl_log(&d->log, HL_LOG_WARNING, "unread jobs removed", &about,
                    "job %s of uid %u goes without having been read", j->shown,
                    (unsigned)j->user->uid);
-        if (cause)
+        if (cause) {
+            ++*(j->taken ? &d->count.jobs_removed_read : &d->count.jobs_removed_unread);
             hl_job_remove(j, cause);
+        }
     }
 }
 

@@ -42,6 +42,8 @@ struct hl_log {
     void (*put)(struct hl_log *l, int level, const struct hl_log_about *about,
                 const char *line);
     void *ctx; /* for put */
+    uint64_t n_held;      /* lines held back, ever */
+    char last_error[256]; /* the last line of level err, "" none */
     struct hl_log_kind kind[HL_LOG_KINDS];
 };
 
