@@ -16,3 +16,12 @@ install-data-hook:
 	  $(LN_S) -f heapline.bash heapline-$$p; done
 uninstall-hook:
 	cd $(DESTDIR)$(completiondir) && rm -f heapline-run heapline-gather heapline-report
+
+# All but main, so that unit tests can link it.
+noinst_LTLIBRARIES += libhl-ctl.la
+libhl_ctl_la_SOURCES = tools/heaplinectl.h tools/ctl_link.c tools/ctl_text.c tools/ctl_json.c \
+  tools/ctl_metrics.c tools/top.c tools/top_view.c
+libhl_ctl_la_LIBADD = libhl-model.la
+bin_PROGRAMS += heaplinectl
+heaplinectl_SOURCES = tools/ctl.c
+heaplinectl_LDADD = libhl-ctl.la
