@@ -325,8 +325,8 @@ static void drain(struct hl_peer *p, int on)
     if (on != d->draining) {
         d->draining = on;
         hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL,
-               on ? "draining, as uid %u asked: new processes are refused, %zu are alive"
-                  : "no longer draining, as uid %u asked: %zu processes are alive",
+               on ? "draining, as uid %u asked: new processes are refused, alive: %zu"
+                  : "no longer draining, as uid %u asked; processes alive: %zu",
                (unsigned)p->uid, d->n_alive);
         hl_notify("STATUS=%s%zu processes alive", on ? "draining: " : "", d->n_alive);
     }

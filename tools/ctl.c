@@ -206,9 +206,9 @@ static int do_drain(struct session *s)
     if ((n = wait_for_end(s, (uint64_t)n)) < 0)
         return EXIT_FAILED;
     show_drain(s, (uint64_t)n);
-    return n ? ctl_complain("%lld processes are still alive after --wait; the collector "
-                            "goes on draining",
-                            (long long)n)
+    return n ? ctl_complain(
+                   "still alive after --wait: %lld; the collector goes on draining",
+                   (long long)n)
              : 0;
 }
 

@@ -98,7 +98,7 @@ void ctl_sort_rows(struct ctl_row *row, size_t n, enum ctl_sort by, int reversed
 
 /* ---- picture ---- */
 
-enum { OTHER_COLUMNS = 66, JOB_MIN = 8, HEAD_LINES = 4 };
+enum { OTHER_COLUMNS = 64, JOB_MIN = 8, HEAD_LINES = 4 };
 
 /* A line cut to the width; style: an SGR number, or NULL. */
 static void put_line(struct ctl_out *o, const struct ctl_view *v, const char *style,
@@ -131,8 +131,8 @@ static void put_totals(struct ctl_out *o, const struct ctl_view *v,
             r = (r < 0 ? 0 : r) + row[i].rate;
     }
     snprintf(text, sizeof text,
-             "%zu processes, heap %s, peaks %s, RSS %s, %s allocs/s, %s rows", n,
-             ctl_size(heap, a), ctl_size(peak, b), ctl_size(rss, c),
+             "%zu process%s, heap %s, peaks %s, RSS %s, %s allocs/s, %s rows", n,
+             n == 1 ? "" : "es", ctl_size(heap, a), ctl_size(peak, b), ctl_size(rss, c),
              r < 0 ? "-" : ctl_count((uint64_t)r, d), ctl_count(rows, e));
     put_line(o, v, NULL, text);
 }
