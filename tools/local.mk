@@ -13,9 +13,9 @@ completiondir = $(datadir)/bash-completion/completions
 dist_completion_DATA = completion/heapline.bash
 install-data-hook:
 	cd $(DESTDIR)$(completiondir) && for p in run gather report; do \
-	  $(LN_S) -f heapline.bash heapline-$$p; done
+	  $(LN_S) -f heapline.bash heapline-$$p; done; $(LN_S) -f heapline.bash heaplinectl
 uninstall-hook:
-	cd $(DESTDIR)$(completiondir) && rm -f heapline-run heapline-gather heapline-report
+	cd $(DESTDIR)$(completiondir) && rm -f heapline-run heapline-gather heapline-report heaplinectl
 
 # All but main, so that unit tests can link it.
 noinst_LTLIBRARIES += libhl-ctl.la
