@@ -15,7 +15,7 @@ enum hl_peer_state {
     HL_PEER_KEEPER,
     HL_PEER_GATHER,
     HL_PEER_CONTROL, /* heaplinectl */
-    HL_PEER_CLOSED /* gone; memory until the loop lets go */
+    HL_PEER_CLOSED   /* gone; memory until the loop lets go */
 };
 
 enum { HL_PEER_FDS = 2 };

@@ -361,8 +361,9 @@ START_TEST(a_picture_shows_its_rows)
     struct ctl_answer status = {0};
     struct ctl_view v = {80, 24, CTL_BY_HEAP, 0, 0, NULL, "/s"};
     ctl_show_top(&o, &v, &status, r, 1);
-    ck_assert_ptr_nonnull(strstr(put(), "      7     7          0 key\\x1b[2J         1.5K "
-                                        "  1.5K      -       12        0\n"));
+    ck_assert_ptr_nonnull(strstr(put(),
+                                 "      7     7          0 key\\x1b[2J         1.5K "
+                                 "  1.5K      -       12        0\n"));
     hl_buf_fini(&o.b);
     v.trouble = "no collector";
     o.color = 1;
