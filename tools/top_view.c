@@ -113,27 +113,31 @@ static void put_line(struct ctl_out *o, const struct ctl_view *v, const char *st
         ctl_put(o, "%.*s\n", (int)n, text);
 }
 
+static int64_t whole(double v)
+{
+    return v < 9.2e18 ? (int64_t)v : INT64_MAX;
+}
+
 static void put_totals(struct ctl_out *o, const struct ctl_view *v,
                        const struct ctl_row *row, size_t n)
 {
     char text[256], a[CTL_NUMBER_CAP], b[CTL_NUMBER_CAP], c[CTL_NUMBER_CAP],
         d[CTL_NUMBER_CAP], e[CTL_NUMBER_CAP];
-    int64_t heap = 0, peak = 0, rss = 0;
-    uint64_t rows = 0;
-    double r = -1;
+    double heap = 0, peak = 0, rss = 0, rows = 0, r = -1; /* no sum is too large */
     for (size_t i = 0; i < n; i++) {
         const struct hl_live_line *l = row[i].live;
-        heap += l->live_bytes > 0 ? l->live_bytes : 0;
-        peak += l->peak_bytes > 0 ? l->peak_bytes : 0;
-        rss += l->vmrss_bytes > 0 ? l->vmrss_bytes : 0;
-        rows += l->n_rows;
+        heap += l->live_bytes > 0 ? (double)l->live_bytes : 0;
+        peak += l->peak_bytes > 0 ? (double)l->peak_bytes : 0;
+        rss += l->vmrss_bytes > 0 ? (double)l->vmrss_bytes : 0;
+        rows += (double)l->n_rows;
         if (row[i].rate >= 0)
             r = (r < 0 ? 0 : r) + row[i].rate;
     }
     snprintf(text, sizeof text,
              "%zu process%s, heap %s, peaks %s, RSS %s, %s allocs/s, %s rows", n,
-             n == 1 ? "" : "es", ctl_size(heap, a), ctl_size(peak, b), ctl_size(rss, c),
-             r < 0 ? "-" : ctl_count((uint64_t)r, d), ctl_count(rows, e));
+             n == 1 ? "" : "es", ctl_size(whole(heap), a), ctl_size(whole(peak), b),
+             ctl_size(whole(rss), c), r < 0 ? "-" : ctl_count((uint64_t)whole(r), d),
+             ctl_count((uint64_t)whole(rows), e));
     put_line(o, v, NULL, text);
 }
 
@@ -182,7 +186,7 @@ static void put_row(struct ctl_out *o, const struct ctl_view *v, const struct ct
     if (l->rank >= 0)
         snprintf(rank, sizeof rank, "%lld", (long long)l->rank);
     if (r->rate >= 0)
-        ctl_count((uint64_t)(r->rate + 0.5), per_s);
+        ctl_count((uint64_t)whole(r->rate + 0.5), per_s);
     snprintf(text, sizeof text, "%7lld %5s %10llu %-*.*s %6s %6s %6s %8s %8s",
              (long long)l->pid, rank, (unsigned long long)l->uid, w, w,
              ctl_text(l->key, job, sizeof job), ctl_size(l->live_bytes, heap),

@@ -335,6 +335,7 @@ START_TEST(pictures_fit)
         l[i].n_rows = UINT64_MAX;
     }
     struct ctl_row *r = ctl_rows(NULL, &now);
+    r[0].rate = r[1].rate = 1e300;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct ctl_view v = {sizes[i][0], sizes[i][1], CTL_BY_HEAP, 0, 1000, NULL, "/s"};
         int lines = 0;
