@@ -53,6 +53,30 @@ _heapline_report() {
     esac
 }
 
+_heaplinectl() {
+    local cur=$2 prev=$3 i command=
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+        --socket | --wait | -d | -n) ((i++)) ;;
+        -*) ;;
+        *) command=${COMP_WORDS[i]} && break ;;
+        esac
+    done
+    case $prev in
+    --socket) mapfile -t COMPREPLY < <(compgen -f -- "$cur") && return ;;
+    --wait | -d | -n) return ;;
+    esac
+    case $command:$cur in
+    *:--color=*) _heapline_words "--color=auto --color=always --color=never" "$cur" ;;
+    top:-*) _heapline_words "-d -n --socket --color= --help" "$cur" ;;
+    drain:-*) _heapline_words "--off --wait --socket --json --help" "$cur" ;;
+    *:-*) _heapline_words "--socket --json --color= --help --version" "$cur" ;;
+    :*) _heapline_words "status jobs top metrics drain forget" "$cur" ;;
+    forget:*) _heapline_words "$(heaplinectl jobs 2>/dev/null | awk 'NR > 1 && $4 == 0 && $NF !~ /[^A-Za-z0-9._-]/ {print $NF}')" "$cur" ;;
+    esac
+}
+
 complete -o filenames -F _heapline_run heapline-run
 complete -o filenames -F _heapline_gather heapline-gather
 complete -o filenames -F _heapline_report heapline-report
+complete -o filenames -F _heaplinectl heaplinectl

@@ -42,6 +42,11 @@ static struct hl_job *job_of(struct hl_peer *p)
     return p->job;
 }
 
+void hl_answer_greeted(struct hl_peer *p)
+{
+    job_of(p);
+}
+
 /* ---- STATE ---- */
 
 static void take_state_ask(struct hl_peer *p)

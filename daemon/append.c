@@ -78,6 +78,12 @@ int hl_append_tick(struct hl_daemon *d)
     return idle;
 }
 
+uint64_t hl_append_waiting(const struct hl_daemon *d)
+{
+    const struct hl_append *a = &d->append;
+    return a->held_bytes + a->filling->n + (a->flying ? a->flying->n : 0);
+}
+
 int hl_append_is_written(const struct hl_daemon *d)
 {
     return !d->append.flying && !d->append.filling->n_pieces;

@@ -60,7 +60,9 @@ void hl_append_turn(void *daemon);
 void hl_append_retry(struct hl_process *p);
 /* All is written; nothing is on its way and nothing held. */
 int hl_append_is_idle(const struct hl_daemon *d);
-/* The same, but for what is held. */
+/* Bytes that wait for the disk. */
+uint64_t hl_append_waiting(const struct hl_daemon *d);
+/* As hl_append_is_idle, but for what is held. */
 int hl_append_is_written(const struct hl_daemon *d);
 /* Called each second: memory that is not in use is given back.  1: none is left. */
 int hl_append_tick(struct hl_daemon *d);

@@ -77,6 +77,7 @@ struct hl_daemon {
     int checking, folder_gone;
     size_t n_folded;                  /* since memory was given back */
     uint64_t fs_bytes, fs_free_bytes; /* of its file system */
+    int draining;                     /* no new process is taken */
     int low_space;                    /* free space is under min_free */
     int spool_errno;  /* of the last write that failed, until it is cured */
     int conf_invalid; /* the last reload kept the old one */

@@ -132,6 +132,11 @@ static struct hl_process *new_process(struct hl_peer *p, const struct hl_hello *
     struct hl_err e = {0};
     struct hl_daemon *d = p->d;
     struct hl_job *j = hl_job_find(d, p->uid, h->key);
+    if (d->draining) {
+        hl_peer_refuse(p, HL_REFUSED_DRAINING,
+                       "the collector is draining: it takes nothing new");
+        return NULL;
+    }
     if ((!j && hl_quota_job(d, p->user, &e)) || hl_quota_process(d, p->user, &e)) {
         hl_peer_refuse(p, HL_REFUSED_LIMIT, "%s", e.text);
         return NULL;
@@ -287,7 +292,8 @@ static void take_gather(struct hl_peer *p, const struct hl_hello *h)
         return;
     }
     memcpy(p->key, h->key.p, h->key.n);
-    leave_new(p, HL_PEER_GATHER); /* its job is looked for when it asks */
+    leave_new(p, HL_PEER_GATHER);
+    hl_answer_greeted(p);
     p->d->n_gathers++;
     p->d->met_anyone = 1;
 }
@@ -313,6 +319,8 @@ void hl_hello_take(struct hl_peer *p, const uint8_t *body, size_t n)
     }
     if (h.role == HL_ROLE_KEEPER)
         take_keeper(p, &h);
+    else if (h.role == HL_ROLE_CONTROL)
+        leave_new(p, HL_PEER_CONTROL);
     else
         take_gather(p, &h);
     struct hl_hello_ok ok = {HL_WIRE_VERSION, 0};

@@ -159,6 +159,16 @@ void hl_keep_descriptors(struct hl_process *p)
     p->sample_due = 1;
 }
 
+size_t hl_keep_n_stored(const struct hl_daemon *d)
+{
+    const struct hl_keep *k = d->keep;
+    size_t n = 0;
+    for (uint32_t i = 0; k && k->store && i < k->n_used; i++)
+        if (k->owner[i])
+            n += (k->owner[i]->page_inode != 0) + (k->owner[i]->rows_inode != 0);
+    return n;
+}
+
 void hl_keep_end(struct hl_process *p)
 {
     struct hl_keep *k = p->d->keep;

@@ -35,6 +35,9 @@ void hl_keep_claim(struct hl_process *p, const struct hl_slot *m);
 /* All spools are read: let go of what nobody claimed. */
 void hl_keep_restored(struct hl_daemon *d);
 
+/* Descriptors at the service manager. */
+size_t hl_keep_n_stored(const struct hl_daemon *d);
+
 /* Samples were taken (sample_due): note them in the file. */
 void hl_keep_samples(struct hl_daemon *d);
 

@@ -6,6 +6,8 @@
  */
 #include "loop.h"
 
+#include "delay.h"
+
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -17,6 +19,7 @@ struct hl_loop {
     int epoll;
     uv_poll_t watches; /* of the epoll */
     struct hl_watch *dead;
+    struct hl_delay delay;
     uv_prepare_t before;
     uv_check_t after;
     void (*turn)(void *ctx);
@@ -73,6 +76,7 @@ struct hl_loop *hl_loop_new(void)
         free(l);
         return NULL;
     }
+    uv_loop_configure(&l->uv, UV_METRICS_IDLE_TIME);
     if (start_epoll(l) == 0)
         return l;
     if (l->epoll >= 0)
@@ -82,9 +86,25 @@ struct hl_loop *hl_loop_new(void)
     return NULL;
 }
 
+const struct hl_delay *hl_loop_delay(const struct hl_loop *l)
+{
+    return &l->delay;
+}
+
+/* What of a turn was not waiting is what others had to wait for. */
+static int turn(struct hl_loop *l)
+{
+    uint64_t began = uv_hrtime(), idle = uv_metrics_idle_time(&l->uv);
+    int more = uv_run(&l->uv, UV_RUN_ONCE);
+    uint64_t now = uv_hrtime(), waited = uv_metrics_idle_time(&l->uv) - idle;
+    uint64_t took = now - began;
+    hl_delay_add(&l->delay, (int64_t)now, took > waited ? took - waited : 0);
+    return more;
+}
+
 int hl_loop_run(struct hl_loop *l)
 {
-    while (!l->stopping && uv_run(&l->uv, UV_RUN_ONCE))
+    while (!l->stopping && turn(l))
         continue;
     return 0;
 }

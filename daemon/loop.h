@@ -27,6 +27,10 @@ int hl_loop_on_turn(struct hl_loop *l, void (*fn)(void *ctx), void *ctx);
 /* Let closed handles go and free the loop.  0, or -1: a handle was forgotten. */
 int hl_loop_free(struct hl_loop *l);
 
+/* How long its turns take; delay.h. */
+struct hl_delay;
+const struct hl_delay *hl_loop_delay(const struct hl_loop *l);
+
 enum { HL_READABLE = 1, HL_WRITABLE = 2 };
 
 /* A descriptor, which stays the caller's and must outlive the watch.  events 0:

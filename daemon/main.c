@@ -217,7 +217,8 @@ static void put_in_force(struct hl_daemon *d, struct hl_settings *fresh)
     set_timers(d);
     hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL, "configuration %s read again",
            d->conf_file);
-    hl_notify("READY=1\nSTATUS=configuration read again");
+    hl_notify("READY=1\nSTATUS=configuration read again%s",
+              d->draining ? ", draining" : "");
 }
 
 static void reload_done(struct hl_task *t)
@@ -271,8 +272,9 @@ static void on_signal(void *ctx, int number)
 static void on_watchdog(void *ctx)
 {
     struct hl_daemon *d = ctx;
-    hl_notify("WATCHDOG=1\nSTATUS=%zu jobs, %zu processes alive%s%s", d->jobs.n,
-              d->n_alive, d->spool_errno ? ", the spool cannot be written" : "",
+    hl_notify("WATCHDOG=1\nSTATUS=%s%zu jobs, %zu processes alive%s%s",
+              d->draining ? "draining: " : "", d->jobs.n, d->n_alive,
+              d->spool_errno ? ", the spool cannot be written" : "",
               d->conf_invalid
                   ? ", the new configuration is invalid: the old one is in force"
                   : "");

@@ -6,6 +6,7 @@
  */
 #include "peer.h"
 
+#include "ctl.h"
 #include "job.h"
 #include "lifetime.h"
 #include "process.h"
@@ -208,6 +209,7 @@ void hl_peer_close(struct hl_peer *p)
     p->state = HL_PEER_CLOSED;
     leave_process(p);
     hl_answer_peer_gone(p);
+    hl_control_drop(p);
     unpark_one(p);
     *(p->prev ? &p->prev->next : &d->peers) = p->next;
     *(p->next ? &p->next->prev : &d->last_peer) = p->prev;
@@ -376,6 +378,8 @@ static void take_message(struct hl_peer *p, const struct hl_wire_header *h,
 {
     if (h->type == HL_MSG_HELLO)
         hl_hello_take(p, body, h->length);
+    else if (p->state == HL_PEER_CONTROL)
+        hl_control_take(p, h, body);
     else if (p->state != HL_PEER_CLIENT)
         hl_answer_take(p, h, body);
     else if (h->type == HL_MSG_BYE)
@@ -614,7 +618,9 @@ static void discard(struct hl_peer *p)
 static void on_writable(struct hl_peer *p)
 {
     hl_peer_flush(p);
-    if (p->state != HL_PEER_CLOSED && p->indexing)
+    if (p->state == HL_PEER_CONTROL)
+        hl_control_continue(p);
+    else if (p->state != HL_PEER_CLOSED && p->indexing)
         hl_answer_continue(p);
     if (p->state != HL_PEER_CLOSED && p->want_ack)
         hl_peer_ack(p);

@@ -48,6 +48,7 @@ struct hl_peer {
     struct hl_job *job;         /* of a keeper or gather; NULL: not known */
     char *key;                  /* of a gather; owned */
     unsigned pass;              /* daemon's number when it was last met */
+    struct hl_control *control; /* an answer to heaplinectl */
     size_t index_at;
     uint64_t index_pass;       /* batch that must be written first; 0 not known yet */
     struct hl_pull_task *pull; /* under way */
@@ -90,6 +91,8 @@ void hl_hello_answer(struct hl_peer *p);
 /* ---- answer.c: keepers and gathers ---- */
 void hl_answer_take(struct hl_peer *p, const struct hl_wire_header *h,
                     const uint8_t *body);
+/* A gather has said hello: its job, if it is known, stays while it is connected. */
+void hl_answer_greeted(struct hl_peer *p);
 /* There is room again: go on with an index. */
 void hl_answer_continue(struct hl_peer *p);
 /* All processes of the job have ended: indexes held back go out. */

@@ -9,11 +9,15 @@
 
 #include <errno.h>
 
-int hl_quota_connection(struct hl_daemon *d, const struct hl_user *u, struct hl_err *e)
+uint64_t hl_quota_max_connections(const struct hl_daemon *d)
 {
     /* Two a process, and some for keepers, gathers and tools. */
-    uint64_t max = 2 * d->set.max_processes_per_uid + 64;
-    if (u->n_peers <= max) /* the one that asks is counted */
+    return 2 * d->set.max_processes_per_uid + 64;
+}
+
+int hl_quota_connection(struct hl_daemon *d, const struct hl_user *u, struct hl_err *e)
+{
+    if (u->n_peers <= hl_quota_max_connections(d)) /* the one that asks is counted */
         return 0;
     d->count.refused_connections++;
     return hl_fail(e, EDQUOT,

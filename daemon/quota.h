@@ -25,5 +25,6 @@ void hl_quota_measured(struct hl_daemon *d, uint64_t size, uint64_t free_bytes);
 /* Bytes that a share of the file system means; quota_per_uid (0: none). */
 uint64_t hl_quota_share(const struct hl_daemon *d, struct hl_share s);
 uint64_t hl_quota_of_user(const struct hl_daemon *d);
+uint64_t hl_quota_max_connections(const struct hl_daemon *d);
 
 #endif

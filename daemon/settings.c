@@ -8,6 +8,7 @@
 #include "ident.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +34,8 @@ void hl_settings_init(struct hl_settings *s)
                               .max_processes_per_uid = 4608,
                               .max_jobs_per_uid = 256,
                               .max_message = 1 << 20,
-                              .max_message_rate = 10000000};
+                              .max_message_rate = 10000000,
+                              .admin_gid = -1};
 }
 
 static int set_path(char *at, size_t cap, const char *value, const char **why)
@@ -168,7 +170,15 @@ static int set_group(void *at, const char *value, const char **why)
     if (strlen(value) >= sizeof((struct hl_settings *)0)->admin_group ||
         strchr(value, ' '))
         return -1;
-    strcpy(at, value);
+    /* Now, and never while clients wait: the answer may come over a network. */
+    const struct group *g = getgrnam(value);
+    *why = "must be the name of a group that exists";
+    if (!g)
+        return -1;
+    struct hl_settings *s =
+        (void *)((char *)at - offsetof(struct hl_settings, admin_group));
+    strcpy(s->admin_group, value);
+    s->admin_gid = g->gr_gid;
     return 0;
 }
 

@@ -34,6 +34,7 @@ struct hl_settings {
     uint64_t max_processes, max_processes_per_uid, max_jobs_per_uid, max_message,
         max_message_rate;
     char admin_group[64];
+    int64_t admin_gid; /* of admin_group when it was read; -1 none */
 };
 
 void hl_settings_init(struct hl_settings *s);

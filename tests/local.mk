@@ -14,6 +14,7 @@ include tests/guest.mk
 include tests/truth.mk
 include tests/libclient.mk
 include tests/daemon.mk
+include tests/ctl.mk
 include tests/io.mk
 include tests/system.mk
 include tests/full.mk

@@ -13,6 +13,15 @@ completiondir = $(datadir)/bash-completion/completions
 dist_completion_DATA = completion/heapline.bash
 install-data-hook:
 	cd $(DESTDIR)$(completiondir) && for p in run gather report; do \
-	  $(LN_S) -f heapline.bash heapline-$$p; done
+	  $(LN_S) -f heapline.bash heapline-$$p; done; $(LN_S) -f heapline.bash heaplinectl
 uninstall-hook:
-	cd $(DESTDIR)$(completiondir) && rm -f heapline-run heapline-gather heapline-report
+	cd $(DESTDIR)$(completiondir) && rm -f heapline-run heapline-gather heapline-report heaplinectl
+
+# All but main, so that unit tests can link it.
+noinst_LTLIBRARIES += libhl-ctl.la
+libhl_ctl_la_SOURCES = tools/heaplinectl.h tools/ctl_link.c tools/ctl_text.c tools/ctl_json.c \
+  tools/ctl_metrics.c tools/top.c tools/top_view.c
+libhl_ctl_la_LIBADD = libhl-model.la
+bin_PROGRAMS += heaplinectl
+heaplinectl_SOURCES = tools/ctl.c
+heaplinectl_LDADD = libhl-ctl.la

@@ -143,6 +143,7 @@ static int held_back(struct hl_log *l, int level, const char *kind)
         return 0;
     }
     k->n_held++;
+    l->n_held++;
     return 1;
 }
 
@@ -159,6 +160,8 @@ void hl_log(struct hl_log *l, int level, const char *kind,
     for (char *p = line; *p; p++)
         if ((unsigned char)*p < 32 || *p == 127)
             *p = '?';
+    if (level <= HL_LOG_ERR)
+        snprintf(l->last_error, sizeof l->last_error, "%.255s", line);
     l->put(l, level, about, line);
 }
 

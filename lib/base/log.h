@@ -41,7 +41,9 @@ struct hl_log {
     int64_t (*now)(void); /* seams for tests; set by hl_log_init */
     void (*put)(struct hl_log *l, int level, const struct hl_log_about *about,
                 const char *line);
-    void *ctx; /* for put */
+    void *ctx;            /* for put */
+    uint64_t n_held;      /* lines held back, ever */
+    char last_error[256]; /* the last line of level err, "" none */
     struct hl_log_kind kind[HL_LOG_KINDS];
 };
 

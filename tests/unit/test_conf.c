@@ -145,7 +145,7 @@ START_TEST(every_setting_has_its_bounds)
         "max_processes = 1",    "max_processes_per_uid = 1000000",
         "max_jobs_per_uid = 3", "max_message = 64K",
         "hello_timeout = 10m",  "sync_interval = 0",
-        "admin_group = adm"};
+        "admin_group = root"};
     static const char *const bad[] = {"socket = a",
                                       "spool = ../a",
                                       "log_level = loud",
