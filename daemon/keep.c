@@ -23,6 +23,7 @@
 
 enum {
     FLUSH_MS = 2000,
+    KEEP_DELAY_MS = 200,
     SLOTS_NOTED = 64 /* of one process: a client may send ever new memory */
 };
 
@@ -52,6 +53,7 @@ void hl_keep_open(struct hl_daemon *d)
         return; /* then nothing outlives this run but the spools */
     if (!d->private_run && hl_fdstore_available())
         k->store = hl_fdstore_new(d->loop, hl_notify_fd());
+    hl_fdstore_delay(k->store, KEEP_DELAY_MS);
     for (uint32_t i = 0; i < HL_SLOTS_MAX; i++) /* whose they are is known later */
         if (hl_passed_has(&d->passed, i))
             hl_slots_take_at(&k->slots, i);
@@ -150,9 +152,8 @@ void hl_keep_descriptors(struct hl_process *p)
         own(p, hl_slots_take(&k->slots));
     if (!k || p->slot < 0)
         return;
-    int changed = p->keep_again;
     p->keep_again = 0;
-    changed |= keep_one(p, 'p', p->page_fd, &p->page_inode);
+    int changed = keep_one(p, 'p', p->page_fd, &p->page_inode);
     changed |= keep_one(p, 'r', p->rows_fd, &p->rows_inode);
     if (fresh || (changed && p->n_slots_noted < SLOTS_NOTED))
         note_slot(p);

@@ -235,7 +235,9 @@ void hl_peer_flush(struct hl_peer *p)
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
-            hl_buf_fini(&p->out); /* the end comes out when it is read */
+            hl_buf_fini(&p->out);
+            if (p->state != HL_PEER_CLIENT) /* its end comes out when it is read */
+                hl_peer_close(p);
             break;
         }
         if (k < 0)

@@ -594,6 +594,7 @@ void hl_process_record(struct hl_process *p, int64_t now_ns, struct hl_record_ms
         hl_heap_record(h, slots_of(p->d), hl_heap_slots_to_read(h), now_ns, &out->record);
         if (h->flags & (HL_HEAP_BYPASSED | HL_HEAP_NEW_BYPASSED))
             p->flags |= HL_PROC_NOTE_BYPASSED;
+        out->notes = p->flags & HL_PROC_NOTE_BYPASSED;
         out->end = hl_heap_end(h);
     } else if (p->record) {
         *out = *p->record;

@@ -53,13 +53,13 @@ static int64_t make_row(heapline_session *s, int64_t now)
 /* ---- calls ---- */
 
 /* With the frame lock: is s ours to use, and is a frame open, or not, as it
- * should be?  A raw clone runs no atfork handler, so the pid is compared. */
+ * should be?  A raw clone runs no atfork handler: a child is known by its memory. */
 static int check(const heapline_session *s, int open, int *idle)
 {
     int e = hl_session_check(s, idle);
     if (e)
         return e;
-    if (s->pid != getpid())
+    if (!hl_session_is_own(s))
         return HEAPLINE_ECLOSED;
     if (hl_frame_is_open() != open)
         return open ? HEAPLINE_ENOFRAME : HEAPLINE_EFRAME;

@@ -10,7 +10,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { RELEASE_BYTES = 1 << 20 };
+enum { RELEASE_BYTES = 1 << 20, READY_BYTES = 64 << 10 };
+/* Who fills the ring faster than this needs its memory again at once. */
+static const int64_t release_ns = 1000000000;
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 
 /* Passing RLIMIT_FSIZE would raise SIGXFSZ in the program, and a large part of
  * its address space is not ours to take. */
@@ -83,8 +88,28 @@ int hl_ring_pieces(const struct hl_ring *r, uint64_t from, uint64_t to,
     return 2;
 }
 
+/* One call for many pages, where a fault for each would cost the most of a row.
+ * A kernel that cannot, or has no memory left, leaves it to the faults. */
+static void make_ready(struct hl_ring *r, uint64_t upto)
+{
+    struct iovec v[2];
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uint64_t from = r->ready > r->h->head ? r->ready : r->h->head;
+    r->ready = upto + READY_BYTES;
+    if (r->fd < 0 || r->ready - from > r->capacity)
+        return;
+    int pieces = hl_ring_pieces(r, from, r->ready, v);
+    for (int i = 0; i < pieces; i++) {
+        uintptr_t at = (uintptr_t)v[i].iov_base / page * page;
+        madvise((void *)at, (uintptr_t)v[i].iov_base + v[i].iov_len - at,
+                MADV_POPULATE_WRITE);
+    }
+}
+
 void hl_ring_put(struct hl_ring *r, const uint8_t *p, size_t n)
 {
+    if (r->h->head + n > r->ready)
+        make_ready(r, r->h->head + n);
     struct iovec v[2];
     int pieces = hl_ring_pieces(r, r->h->head, r->h->head + n, v);
     for (int i = 0; i < pieces; p += v[i++].iov_len)
@@ -127,6 +152,16 @@ static void release_acked(struct hl_ring *r)
     struct iovec v[2];
     if (r->fd < 0 || r->h->acked - r->released < RELEASE_BYTES)
         return;
+    int64_t now = hl_sys_now();
+    if (now - r->released_ns < release_ns)
+        return;
+    r->released_ns = now;
+    /* A turn later the same memory holds what was made ready behind head. */
+    uint64_t ahead = r->ready > r->h->head ? r->ready - r->h->head : 0,
+             held = r->h->head - r->h->acked, most = r->capacity - held;
+    most = most > ahead ? most - ahead : 0;
+    if (r->h->acked - r->released > most)
+        r->released = r->h->acked - most;
     int pieces = hl_ring_pieces(r, r->released, r->h->acked, v);
     for (int i = 0; i < pieces; i++)
         release(v[i].iov_base, v[i].iov_len);
@@ -148,6 +183,6 @@ void hl_ring_ack(struct hl_ring *r, uint64_t upto)
 
 void hl_ring_jump(struct hl_ring *r, uint64_t at)
 {
-    r->h->acked = r->h->sent = r->released = at;
+    r->h->acked = r->h->sent = r->released = r->ready = at;
     __atomic_store_n(&r->h->head, at, __ATOMIC_RELEASE);
 }

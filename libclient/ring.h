@@ -16,6 +16,8 @@ struct hl_ring {
     uint8_t *data;
     uint64_t capacity;
     size_t mapped;
+    uint64_t ready; /* memory of the stream below this is there */
+    int64_t released_ns;
     uint64_t released; /* memory of the stream below this was given back */
     int fd;            /* -1: not shared */
     struct hl_fd_id id;
@@ -44,8 +46,8 @@ int hl_ring_pieces(const struct hl_ring *r, uint64_t from, uint64_t to,
 void hl_ring_get(const struct hl_ring *r, uint64_t at, void *out, size_t n);
 
 /* The collector holds everything below `upto`: frees whole messages only, so
- * that what is left always begins with one.  Its memory is given back a piece
- * at a time, or the ring's turns would make all of it the program's. */
+ * that what is left always begins with one.  Its memory is given back now and
+ * then, or the ring's turns would make all of it the program's for good. */
 void hl_ring_ack(struct hl_ring *r, uint64_t upto);
 
 /* Whole size and type of the message at an offset. */

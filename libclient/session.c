@@ -122,6 +122,29 @@ static enum hl_session_state find_sink(heapline_session *s)
     return d->sink == HL_SINK_NONE && !d->setup.asked ? HL_SESSION_IDLE : HL_SESSION_LIVE;
 }
 
+/* A system call in each frame would cost more than all else that a frame needs. */
+static void mark_own(heapline_session *s)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    s->pid = getpid();
+    if (!s->own) {
+        s->own = hl_sys_mmap(page, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        if (s->own == MAP_FAILED)
+            s->own = NULL;
+        else if (madvise(s->own, page, MADV_WIPEONFORK)) {
+            munmap(s->own, page);
+            s->own = NULL;
+        }
+    }
+    if (s->own)
+        *s->own = 1;
+}
+
+int hl_session_is_own(const heapline_session *s)
+{
+    return s->own ? *s->own != 0 : s->pid == getpid();
+}
+
 static int begin(heapline_session *s, const char *const *metrics, size_t n_metrics)
 {
     if (hl_session_state(s) != HL_SESSION_NONE)
@@ -134,7 +157,7 @@ static int begin(heapline_session *s, const char *const *metrics, size_t n_metri
     if (e)
         return e;
     s->number++;
-    s->pid = getpid();
+    mark_own(s);
     s->n_frames = 0;
     s->told = (struct hl_told){0, 0, 0};
     set_state(s, find_sink(s));
@@ -254,8 +277,10 @@ static void in_child(void)
     heapline_session *s = &hl_session;
     struct hl_call c = hl_call_begin();
     uint64_t number = s->number;
+    uint32_t *own = s->own;
     hl_sender_forget(&s->sender);
     memset(s, 0, sizeof *s);
+    s->own = own;
     pthread_mutex_init(&s->frame_lock, NULL);
     pthread_mutex_init(&s->names_lock, NULL);
     s->number = number;

@@ -32,7 +32,8 @@ struct heapline_session {
     pthread_mutex_t frame_lock, names_lock;
     uint64_t number; /* of this session in the process, from 1 */
     int64_t pid;
-    int32_t rank; /* for the metric mpi_rank */
+    uint32_t *own; /* wiped by the kernel in a child; NULL: the pid must be asked for */
+    int32_t rank;  /* for the metric mpi_rank */
     /* names_lock */
     struct hl_name_list metrics, paths;
     struct hl_bytes values; /* of struct hl_value: the open frame's metrics */
@@ -68,6 +69,9 @@ struct hl_call {
 };
 struct hl_call hl_call_begin(void);
 int hl_call_end(struct hl_call c, int result);
+
+/* Did this process begin it?  Not so in a child of a raw clone. */
+int hl_session_is_own(const heapline_session *s);
 
 /* 0: s can be used; else the code to return.  *idle: nothing is kept. */
 int hl_session_check(const heapline_session *s, int *idle);

@@ -448,7 +448,8 @@ enum {
     R_VMRSS = 31,
     R_END_KIND = 32,
     R_END_STATUS = 33,
-    R_TAGS_END = 34
+    R_NOTES = 34,
+    R_TAGS_END = 35
 };
 
 static void put_record_fields(struct hl_writer *w, const struct hl_record_msg *m)
@@ -468,6 +469,8 @@ static void put_record_fields(struct hl_writer *w, const struct hl_record_msg *m
     hl_put_field_u64(w, R_VMRSS, (uint64_t)r->vmrss_bytes);
     hl_put_field_u64(w, R_END_KIND, m->end.kind);
     hl_put_field_u64(w, R_END_STATUS, (uint64_t)(int64_t)m->end.status);
+    if (m->notes)
+        hl_put_field_u64(w, R_NOTES, m->notes);
 }
 
 static int take_record_field(const struct hl_field *f, struct hl_record_msg *m)
@@ -491,6 +494,7 @@ static int take_record_field(const struct hl_field *f, struct hl_record_msg *m)
         e = u32_field(f, &m->end.kind);
         return e ? e : m->end.kind > HL_ENDED_SAMPLED ? HL_WIRE_BAD_VALUE : 0;
     case R_END_STATUS: return i32_field(f, INT32_MIN, &m->end.status);
+    case R_NOTES: return u32_field(f, &m->notes);
     default: return f->tag & HL_FIELD_CRITICAL ? HL_WIRE_BAD_FIELD : 0;
     }
 }

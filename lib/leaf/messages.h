@@ -185,6 +185,7 @@ size_t hl_end_text(const struct hl_end *e, char *out);
 struct hl_record_msg {
     struct hl_record record;
     struct hl_end end;
+    uint32_t notes; /* HL_PROC_NOTE_...: what only the page knew */
 };
 int64_t hl_encode_record(uint8_t *out, size_t cap, const struct hl_record_msg *m);
 int hl_decode_record(const uint8_t *body, size_t n, struct hl_record_msg *out);
