@@ -10,9 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { RELEASE_BYTES = 1 << 20, READY_BYTES = 64 << 10 };
-/* Who fills the ring faster than this needs its memory again at once. */
-static const int64_t release_ns = 1000000000;
+enum { RELEASE_BYTES = 4 << 20, READY_BYTES = 64 << 10 };
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
@@ -152,10 +150,6 @@ static void release_acked(struct hl_ring *r)
     struct iovec v[2];
     if (r->fd < 0 || r->h->acked - r->released < RELEASE_BYTES)
         return;
-    int64_t now = hl_sys_now();
-    if (now - r->released_ns < release_ns)
-        return;
-    r->released_ns = now;
     /* A turn later the same memory holds what was made ready behind head. */
     uint64_t ahead = r->ready > r->h->head ? r->ready - r->h->head : 0,
              held = r->h->head - r->h->acked, most = r->capacity - held;

@@ -17,7 +17,6 @@ struct hl_ring {
     uint64_t capacity;
     size_t mapped;
     uint64_t ready; /* memory of the stream below this is there */
-    int64_t released_ns;
     uint64_t released; /* memory of the stream below this was given back */
     int fd;            /* -1: not shared */
     struct hl_fd_id id;

@@ -390,7 +390,7 @@ START_TEST(without_a_shared_buffer_each_frame_is_sent_at_once)
     if (_i == 2)
         seam_fail(SEAM_FTRUNCATE, 1, ENOSPC);
     if (_i == 3)
-        seam_fail(SEAM_MMAP, 4 + 2, ENOMEM); /* names, index, texts, values, row */
+        seam_fail(SEAM_MMAP, 4 + 3, ENOMEM); /* names, index, texts, values, row, own */
     setrlimit(RLIMIT_FSIZE, &r);
     heapline_session *s = NULL;
     int e = heapline_session_begin(&s, two, 2);
