@@ -4,6 +4,7 @@
  */
 #include "fdstore.h"
 
+#include "clock.h"
 #include "ident.h"
 #include "notify.h"
 
@@ -20,6 +21,7 @@ enum { RETRY_MS = 500 };
 struct entry {
     struct entry *next;
     int fd; /* owned; -1: the name is let go */
+    int64_t due_ns;
     char kind;
     uint32_t slot;
 };
@@ -29,7 +31,8 @@ struct hl_fdstore {
     struct hl_watch *watch;
     struct hl_timer *timer;
     struct entry *first, **end;
-    size_t n, n_keeps;
+    size_t n, n_keeps, n_stored, max;
+    int64_t delay_ns;
     /* What the manager has once the drops of the queue are sent; so a drop is
      * queued for what was stored alone, and their number is bounded. */
     uint8_t stored[2][HL_FDSTORE_SLOTS / 8];
@@ -90,6 +93,7 @@ static int is_stored(struct hl_fdstore *f, char kind, uint32_t slot)
 static void set_stored(struct hl_fdstore *f, char kind, uint32_t slot, int yes)
 {
     uint8_t bit = (uint8_t)(1 << slot % 8), *b = stored_byte(f, kind, slot);
+    f->n_stored += !!yes - (size_t)is_stored(f, kind, slot);
     *b = (uint8_t)(yes ? *b | bit : *b & ~bit);
 }
 
@@ -100,7 +104,7 @@ static int append(struct hl_fdstore *f, char kind, uint32_t slot, int fd)
     struct entry *e = malloc(sizeof *e);
     if (!e)
         return -1;
-    *e = (struct entry){NULL, fd, kind, slot};
+    *e = (struct entry){NULL, fd, fd >= 0 ? hl_mono_ns() + f->delay_ns : 0, kind, slot};
     *f->end = e;
     f->end = &e->next;
     f->n++;
@@ -147,15 +151,19 @@ static int comes_later(int r)
            r == -EINTR || r == -ECONNREFUSED || r == -ENOTCONN;
 }
 
-/* Send what can be; nonzero: the queue waits, *full: for the socket. */
-static int send_queue(struct hl_fdstore *f, int *full)
+/* Send what is due (all: everything); how many ms the rest waits, 0: there is
+ * none.  *full: it waits for the socket. */
+static uint64_t send_queue(struct hl_fdstore *f, int all, int *full)
 {
+    int64_t now = hl_mono_ns();
     *full = 0;
     while (f->first) {
+        if (!all && f->first->due_ns > now)
+            return (uint64_t)(f->first->due_ns - now) / 1000000 + 1;
         int r = send_entry(f, f->first);
         if (comes_later(r)) {
             *full = r == -EAGAIN;
-            return 1;
+            return RETRY_MS;
         }
         if (!r && f->first->fd >= 0)
             set_stored(f, f->first->kind, f->first->slot, 1);
@@ -166,11 +174,12 @@ static int send_queue(struct hl_fdstore *f, int *full)
 
 static void go_on(struct hl_fdstore *f)
 {
-    int full, waits = send_queue(f, &full);
+    int full;
+    uint64_t wait_ms = send_queue(f, 0, &full);
     if (f->watch)
         hl_watch_set(f->watch, full ? HL_WRITABLE : 0);
-    if (waits)
-        hl_timer_set(f->timer, RETRY_MS, 0);
+    if (wait_ms)
+        hl_timer_set(f->timer, wait_ms, 0);
     else
         hl_timer_stop(f->timer);
 }
@@ -188,6 +197,22 @@ static void on_timer(void *ctx)
 
 /* ---- life ---- */
 
+/* Beyond it the manager would refuse, and say so in the log each time. */
+static size_t manager_max(void)
+{
+    const char *max = getenv("FDSTORE");
+    int64_t n;
+    return max && !hl_parse_i64(max, 0, HL_FDSTORE_QUEUE_MAX, &n) ? (size_t)n
+           : max                                                  ? HL_FDSTORE_QUEUE_MAX
+                 : HL_FDSTORE_DEFAULT_MAX;
+}
+
+void hl_fdstore_delay(struct hl_fdstore *f, int ms)
+{
+    if (f)
+        f->delay_ns = (int64_t)ms * 1000000;
+}
+
 struct hl_fdstore *hl_fdstore_new(struct hl_loop *l, int sock)
 {
     struct hl_fdstore *f = calloc(1, sizeof *f);
@@ -195,6 +220,7 @@ struct hl_fdstore *hl_fdstore_new(struct hl_loop *l, int sock)
         return NULL;
     f->sock = sock;
     f->end = &f->first;
+    f->max = manager_max();
     f->timer = hl_timer_new(l, on_timer, f);
     f->watch = hl_watch_new(l, sock, on_writable, f); /* without: the timer serves */
     if (f->timer)
@@ -221,7 +247,8 @@ int hl_fdstore_keep(struct hl_fdstore *f, char kind, uint32_t slot, int fd)
     if (!f || slot >= HL_FDSTORE_SLOTS)
         return -1;
     hl_fdstore_drop(f, kind, slot);
-    int copy = f->n_keeps < HL_FDSTORE_QUEUE_MAX ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
+    int room = f->n_stored + f->n_keeps < f->max;
+    int copy = room ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
     if (copy < 0 || append(f, kind, slot, copy)) {
         if (copy >= 0)
             close(copy);
@@ -258,7 +285,7 @@ size_t hl_fdstore_flush(struct hl_fdstore *f, int wait_ms)
     int full;
     if (!f)
         return 0;
-    for (int waited = 0; send_queue(f, &full) && waited < wait_ms; waited += 50) {
+    for (int waited = 0; send_queue(f, 1, &full) && waited < wait_ms; waited += 50) {
         struct pollfd p = {f->sock, POLLOUT, 0};
         if (!full)
             usleep(50000);

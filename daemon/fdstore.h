@@ -17,7 +17,10 @@
 enum {
     HL_FDSTORE_SLOTS = 65536, /* slots are below */
     HL_FDSTORE_NAME_CAP = 8,  /* a name has at most 6 bytes */
-    HL_FDSTORE_QUEUE_MAX = 16384
+    HL_FDSTORE_QUEUE_MAX = 16384,
+    /* Kept and queued, where the manager does not say how many it takes.  systemd
+     * compares each new one with all it has: 2000 cost process 1 seconds. */
+    HL_FDSTORE_DEFAULT_MAX = 1024
 };
 
 /* Put the name at out (HL_FDSTORE_NAME_CAP bytes). */
@@ -32,11 +35,14 @@ struct hl_fdstore;
 /* A queue to the connected socket sock (borrowed).  NULL: no memory.  All others
  * take NULL for "no store". */
 struct hl_fdstore *hl_fdstore_new(struct hl_loop *l, int sock);
+/* Keeps are sent so much later (0: at once): what ends before then never troubles
+ * the manager. */
+void hl_fdstore_delay(struct hl_fdstore *f, int ms);
 /* Closes what was not sent. */
 void hl_fdstore_free(struct hl_fdstore *f);
 
 /* Keep a copy of fd, in place of what has that name now.  0, or -1: it will not
- * be kept (queue full, no descriptor left). */
+ * be kept now (the manager's limit, queue full, no descriptor left). */
 int hl_fdstore_keep(struct hl_fdstore *f, char kind, uint32_t slot, int fd);
 /* Let go of it; a copy that was not sent yet vanishes. */
 void hl_fdstore_drop(struct hl_fdstore *f, char kind, uint32_t slot);

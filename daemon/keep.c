@@ -23,6 +23,7 @@
 
 enum {
     FLUSH_MS = 2000,
+    KEEP_DELAY_MS = 1000,
     SLOTS_NOTED = 64 /* of one process: a client may send ever new memory */
 };
 
@@ -51,6 +52,7 @@ void hl_keep_open(struct hl_daemon *d)
         return; /* then nothing outlives this run but the spools */
     if (!d->private_run && hl_fdstore_available())
         k->store = hl_fdstore_new(d->loop, hl_notify_fd());
+    hl_fdstore_delay(k->store, KEEP_DELAY_MS);
     k->samples =
         openat(d->root, "samples", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (k->samples < 0)
@@ -123,7 +125,7 @@ static void note_slot(struct hl_process *p)
                         .page_inode = p->page_inode,
                         .rows_inode = p->rows_inode};
     int64_t n = hl_encode_slot(out, sizeof out, &m);
-    p->keep_again |= hl_process_note(p, out, (size_t)n) != 0; /* which says it */
+    p->note_again = hl_process_note(p, out, (size_t)n) != 0; /* which says it */
     p->n_slots_noted++;
 }
 
@@ -135,11 +137,10 @@ void hl_keep_descriptors(struct hl_process *p)
         own(p, hl_slots_take(&k->slots));
     if (!k || p->slot < 0)
         return;
-    int changed = p->keep_again;
     p->keep_again = 0;
-    changed |= keep_one(p, 'p', p->page_fd, &p->page_inode);
+    int changed = keep_one(p, 'p', p->page_fd, &p->page_inode);
     changed |= keep_one(p, 'r', p->rows_fd, &p->rows_inode);
-    if (fresh || (changed && p->n_slots_noted < SLOTS_NOTED))
+    if (fresh || ((changed || p->note_again) && p->n_slots_noted < SLOTS_NOTED))
         note_slot(p);
     p->sample_due = 1;
 }
@@ -190,7 +191,7 @@ static void try_again(struct hl_daemon *d)
 {
     struct hl_keep *k = d->keep;
     for (uint32_t i = 0; k && !d->spool_failing && i < k->n_used; i++)
-        if (k->owner[i] && k->owner[i]->keep_again)
+        if (k->owner[i] && (k->owner[i]->keep_again || k->owner[i]->note_again))
             hl_keep_descriptors(k->owner[i]);
 }
 

@@ -41,7 +41,7 @@ struct hl_process {
     int32_t slot;                    /* keep.c's, as are the next; -1 none */
     uint64_t page_inode, rows_inode; /* kept by the service manager; 0 not */
     unsigned n_slots_noted;
-    int sample_due, keep_again;
+    int sample_due, keep_again, note_again;
     int ended_by_exec;
     struct hl_process *next_ending;
 };

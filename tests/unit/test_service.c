@@ -266,16 +266,63 @@ START_TEST(dropped_before_it_was_sent_it_vanishes)
 }
 END_TEST
 
+START_TEST(what_ends_soon_never_troubles_the_manager)
+{
+    int fd = sealed("x");
+    hl_fdstore_delay(store, 3600000);
+    hl_fdstore_keep(store, 'p', 1, fd);
+    hl_fdstore_keep(store, 'r', 1, fd);
+    hl_fdstore_drop(store, 'p', 1);
+    expect_silence();
+    ck_assert_uint_eq(hl_fdstore_queued(store), 1);
+    ck_assert_uint_eq(hl_fdstore_flush(store, 0), 0); /* the end does not wait */
+    expect("FDSTORE=1\nFDNAME=r1", inode(fd));
+    hl_fdstore_delay(store, 1);
+    hl_fdstore_keep(store, 'p', 2, fd);
+    struct hl_timer *t = hl_timer_new(loop, look_for_more, &(uint32_t){0});
+    n_looks = 0;
+    hl_timer_set(t, 1, 1);
+    hl_loop_run(loop); /* until nothing is queued */
+    hl_timer_free(t);
+    ck_assert_uint_eq(hl_fdstore_queued(store), 0);
+    close(fd);
+}
+END_TEST
+
+START_TEST(the_manager_s_limit_is_kept)
+{
+    int fd = sealed("x"), got;
+    setenv("FDSTORE", "3", 1);
+    hl_fdstore_free(store);
+    ck_assert_ptr_nonnull(store = hl_fdstore_new(loop, ours));
+    unsetenv("FDSTORE");
+    hl_fdstore_adopt(store, 'r', 9);
+    ck_assert_int_eq(hl_fdstore_keep(store, 'p', 1, fd), 0);
+    ck_assert_int_eq(hl_fdstore_keep(store, 'p', 2, fd), 0);
+    ck_assert_int_eq(hl_fdstore_keep(store, 'p', 3, fd), -1);
+    hl_fdstore_drop(store, 'r', 9);
+    ck_assert_int_eq(hl_fdstore_keep(store, 'p', 3, fd), 0);
+    ck_assert_int_eq(hl_fdstore_keep(store, 'p', 4, fd), -1);
+    ck_assert_int_eq(hl_fdstore_keep(store, 'p', 3, fd), 0); /* in place of itself */
+    for (int i = 0; i < 6; i++) {
+        ck_assert_ptr_nonnull(receive(&got));
+        if (got >= 0)
+            close(got);
+    }
+    expect_silence();
+    close(fd);
+}
+END_TEST
+
 START_TEST(the_queue_is_bounded)
 {
     int fd = sealed("x"), before = n_open();
     uint32_t n = fill(fd), extra = 0;
     /* Copies are bounded by descriptors before they are by the queue's size. */
-    while (extra < HL_FDSTORE_QUEUE_MAX + 8 && !hl_fdstore_keep(store, 'r', extra, fd))
+    while (extra < 2 * HL_FDSTORE_DEFAULT_MAX && !hl_fdstore_keep(store, 'r', extra, fd))
         extra++;
-    ck_assert_uint_le(extra, HL_FDSTORE_QUEUE_MAX);
     ck_assert_uint_ge(hl_fdstore_queued(store), 100);
-    ck_assert_uint_le(hl_fdstore_queued(store), HL_FDSTORE_QUEUE_MAX);
+    ck_assert_uint_le(extra + n, HL_FDSTORE_DEFAULT_MAX);
     for (uint32_t i = 0; i < extra; i++)
         hl_fdstore_drop(store, 'r', i);
     hl_fdstore_drop(store, 'p', n);
@@ -553,6 +600,8 @@ static TCase *with_store(void)
     tcase_add_test(c, the_loop_sends_what_waits);
     tcase_add_test(c, dropped_before_it_was_sent_it_vanishes);
     tcase_add_test(c, the_queue_is_bounded);
+    tcase_add_test(c, what_ends_soon_never_troubles_the_manager);
+    tcase_add_test(c, the_manager_s_limit_is_kept);
     tcase_add_test(c, socket_and_stored_ones_find_their_place);
     tcase_add_test(c, what_is_of_no_use_is_closed_and_counted);
     tcase_add_test(c, names_may_be_missing);
