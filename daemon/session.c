@@ -68,13 +68,3 @@ int hl_session_hello(const uint8_t *body, size_t n, struct hl_hello *out, char *
              out->wire_min, out->wire_max, HL_WIRE_VERSION_MIN, HL_WIRE_VERSION);
     return HL_REFUSED_VERSION;
 }
-
-enum hl_wire_state hl_session_state_of(enum hl_role role)
-{
-    switch (role) {
-    case HL_ROLE_KEEPER: return HL_STATE_KEEPER;
-    case HL_ROLE_GATHER: return HL_STATE_GATHER;
-    case HL_ROLE_CONTROL: return HL_STATE_CONTROL;
-    default: return HL_STATE_CLIENT;
-    }
-}

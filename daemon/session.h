@@ -39,7 +39,4 @@ void hl_session_next(const struct hl_session *s, const uint8_t *p, size_t n,
  * bytes). */
 int hl_session_hello(const uint8_t *body, size_t n, struct hl_hello *out, char *why);
 
-/* The state that a hello of a role leads to. */
-enum hl_wire_state hl_session_state_of(enum hl_role role);
-
 #endif

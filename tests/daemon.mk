@@ -11,7 +11,7 @@ TESTS += $(daemon_tests)
 EXTRA_DIST += $(daemon_tests) tests/support/collector.sh
 
 if HAVE_CHECK
-daemon_units = tests/unit/test_conf tests/unit/test_daemon_tally tests/unit/test_log \
+daemon_units = tests/unit/test_session tests/unit/test_conf tests/unit/test_daemon_tally tests/unit/test_log \
   tests/unit/test_spool
 check_PROGRAMS += $(daemon_units)
 TESTS += $(daemon_units)
@@ -20,6 +20,10 @@ tests_unit_test_conf_SOURCES = tests/unit/test_conf.c
 tests_unit_test_conf_CPPFLAGS = $(unit_cppflags) -I$(top_srcdir)/daemon
 tests_unit_test_conf_CFLAGS = $(unit_cflags)
 tests_unit_test_conf_LDADD = libhl-daemon.la $(CHECK_LIBS)
+tests_unit_test_session_SOURCES = tests/unit/test_session.c
+tests_unit_test_session_CPPFLAGS = $(unit_cppflags) -I$(top_srcdir)/daemon
+tests_unit_test_session_CFLAGS = $(unit_cflags)
+tests_unit_test_session_LDADD = libhl-daemon.la $(CHECK_LIBS)
 tests_unit_test_daemon_tally_SOURCES = tests/unit/test_daemon_tally.c
 tests_unit_test_daemon_tally_CPPFLAGS = $(unit_cppflags) -I$(top_srcdir)/daemon
 tests_unit_test_daemon_tally_CFLAGS = $(unit_cflags)
