@@ -9,6 +9,7 @@
 #include "peer.h"
 #include "lifetime.h"
 #include "process.h"
+#include "sampling.h"
 #include "store.h"
 
 #include <errno.h>
@@ -270,6 +271,8 @@ void hl_job_remove(struct hl_job *j, const char *cause)
            "job %s of uid %u: its %zu spools are removed (%s)", j->shown,
            (unsigned)j->user->uid, j->n_processes, cause);
     j->user->spool_bytes -= j->spool_bytes;
+    d->n_folded += j->n_members;
+    hl_tidy_soon(d);
     hl_job_folder(j, name);
     uid_t uid = j->user->uid;
     hl_job_free(j);

@@ -23,6 +23,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -370,6 +371,23 @@ static void raise_descriptor_limit(void)
     }
 }
 
+/* glibc's caches of freed pieces, of each thread, are spread over all of the heap
+ * and keep its pages: after thousands of processes most of the memory would stay.
+ * They can only be turned off before the program starts. */
+static void start_without_caches(char **argv)
+{
+    const char *preloaded = getenv("LD_PRELOAD");
+    char self[4096]; /* by its name, which others look for */
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0)
+        return;
+    self[n] = 0;
+    if (getenv("GLIBC_TUNABLES") || (preloaded && strstr(preloaded, "vgpreload")))
+        return; /* it was done, or somebody has other wishes */
+    if (setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0", 1) == 0)
+        execv(self, argv); /* where that fails it runs all the same */
+}
+
 int main(int argc, char **argv)
 {
     static struct hl_daemon d = {
@@ -387,7 +405,11 @@ int main(int argc, char **argv)
     if (d.private_run)
         unsetenv("NOTIFY_SOCKET"); /* the service it was started in is another one */
     d.configured = d.set;
+    start_without_caches(argv);
     raise_descriptor_limit();
+    /* What the pool's threads allocate goes back, too, and large buffers at once. */
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
     umask(0077);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a limit on files is an error like a full disk */

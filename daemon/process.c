@@ -484,11 +484,13 @@ struct closing {
 
 static void closing_work(struct hl_task *t)
 {
-    hl_spool_fini(((struct closing *)t)->spool);
+    hl_spool_leave(((struct closing *)t)->spool);
 }
 
 static void closing_done(struct hl_task *t)
 {
+    /* Its memory goes where it came from, or each thread would hoard some. */
+    hl_spool_fini(((struct closing *)t)->spool);
     free(((struct closing *)t)->spool);
     free(t);
 }

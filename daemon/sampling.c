@@ -126,6 +126,10 @@ void hl_tidy_on_timer(void *daemon)
     int idle = hl_append_tick(d);
     d->n_folded += folded;
     if (d->n_folded >= TRIM_AFTER && folded < FOLD_AT_ONCE) {
+        hl_table_shrink(&d->users);
+        hl_table_shrink(&d->jobs);
+        hl_table_shrink(&d->by_image);
+        hl_table_shrink(&d->by_pid);
         malloc_trim(0);
         d->n_folded = 0;
     }

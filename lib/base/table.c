@@ -59,26 +59,38 @@ static struct hl_table_slot *free_slot(struct hl_table *t, uint64_t hash)
     return &t->slot[i];
 }
 
+enum { SMALLEST = 16 };
+
+/* As many slots as the entries need, none of them removed. */
+static int fit(struct hl_table *t)
+{
+    struct hl_table other = {.cap = SMALLEST};
+    while (other.cap < 4 * (t->n + 1))
+        other.cap *= 2;
+    other.slot = calloc(other.cap, sizeof *other.slot);
+    if (!other.slot)
+        return -1;
+    for (size_t i = 0; i < t->cap; i++)
+        if (t->slot[i].key && t->slot[i].key != GONE)
+            *free_slot(&other, t->slot[i].hash) = t->slot[i];
+    free(t->slot);
+    t->slot = other.slot;
+    t->cap = other.cap;
+    t->used = t->n;
+    return 0;
+}
+
 /* At most half of the slots are in use, removed ones included, so that every
  * probe ends. */
 static int make_room(struct hl_table *t)
 {
-    if (2 * (t->used + 1) <= t->cap)
-        return 0;
-    struct hl_table bigger = {.cap = 16};
-    while (bigger.cap < 4 * (t->n + 1))
-        bigger.cap *= 2;
-    bigger.slot = calloc(bigger.cap, sizeof *bigger.slot);
-    if (!bigger.slot)
-        return -1;
-    for (size_t i = 0; i < t->cap; i++)
-        if (t->slot[i].key && t->slot[i].key != GONE)
-            *free_slot(&bigger, t->slot[i].hash) = t->slot[i];
-    free(t->slot);
-    t->slot = bigger.slot;
-    t->cap = bigger.cap;
-    t->used = t->n;
-    return 0;
+    return 2 * (t->used + 1) <= t->cap ? 0 : fit(t);
+}
+
+void hl_table_shrink(struct hl_table *t)
+{
+    if (t->cap > SMALLEST && 16 * (t->n + 1) < t->cap)
+        fit(t); /* without memory it stays as it is */
 }
 
 int hl_table_put(struct hl_table *t, const void *key, size_t n, void *value)

@@ -31,6 +31,8 @@ int hl_table_put(struct hl_table *t, const void *key, size_t n, void *value);
 void *hl_table_get(const struct hl_table *t, const void *key, size_t n);
 /* Take an entry out; returns its value or NULL. */
 void *hl_table_remove(struct hl_table *t, const void *key, size_t n);
+/* Give memory back when most entries are gone; not during a walk. */
+void hl_table_shrink(struct hl_table *t);
 /* Walk in no order: *at begins at 0; NULL at the end.  The entry just given may
  * be removed on the way; nothing may be put. */
 void *hl_table_next(const struct hl_table *t, size_t *at);

@@ -470,12 +470,18 @@ size_t hl_spool_plan_catalogs(const struct hl_spool *s, uint64_t offset, size_t 
     return pieces;
 }
 
+void hl_spool_leave(struct hl_spool *s)
+{
+    if (!s->pool)
+        return;
+    mark_clean(s);
+    hl_spool_close(s);
+    s->pool = NULL;
+}
+
 void hl_spool_fini(struct hl_spool *s)
 {
-    if (s->pool) {
-        mark_clean(s);
-        hl_spool_close(s);
-    }
+    hl_spool_leave(s);
     free(s->name);
     free(s->extent);
     free(s->catalog);

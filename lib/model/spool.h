@@ -107,6 +107,8 @@ int hl_spool_write(struct hl_spool *s, const uint8_t *p, size_t n, uint64_t at);
 int hl_spool_fd(struct hl_spool *s);
 /* Write it to the disk; 0 or a negative errno. */
 int hl_spool_sync(struct hl_spool *s);
+/* Close it for good: its pool knows it no more. */
+void hl_spool_leave(struct hl_spool *s);
 /* Close it, as if the pool had too many open. */
 void hl_spool_close(struct hl_spool *s);
 

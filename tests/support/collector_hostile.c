@@ -444,8 +444,8 @@ static void do_names(void)
                                         "\x1b[31mred",
                                         "\x7f\x01\x02",
                                         "\xff\xfe\xc0\xaf",
-                                        "\xe2\x80\xae"
-                                        "abc",
+                                        ("\xe2\x80\xae"
+                                         "abc"),
                                         "%s%n%d",
                                         "a\tb\r",
                                         " ",
