@@ -151,6 +151,15 @@ static void note_dropped(struct hl_process *p, const struct hl_row_buffer *h)
         p->n_dropped = h->n_dropped;
 }
 
+/* Where a spool began anew, what the client still had came again: its own count says
+ * what is missing. */
+static void settle_loss(struct hl_process *p, const struct hl_row_buffer *h)
+{
+    uint64_t kept = p->tally.n_rows + h->n_dropped;
+    if (p->n_lost && h->magic == HL_ROW_BUFFER_MAGIC)
+        p->n_lost = h->n_rows > kept ? h->n_rows - kept : 0;
+}
+
 /* n bytes from offset at into the batch; how many were right, *bad as above. */
 static size_t take_piece(struct hl_process *p, uint64_t at, uint8_t *room, size_t n,
                          int *bad)
@@ -175,8 +184,11 @@ static enum step take_rows(struct hl_process *p)
     int unread = hl_path_pread_all(p->rows_fd, &h, sizeof h, 0);
     note_dropped(p, &h);
     if (unread || h.magic != HL_ROW_BUFFER_MAGIC || h.version != HL_ROW_BUFFER_VERSION ||
-        h.head <= at)
+        h.head <= at) {
+        if (!unread)
+            settle_loss(p, &h);
         return close_rows(p);
+    }
     uint64_t left = h.head - at;
     if (left > p->rows_size - HL_ROW_BUFFER_DATA) {
         lose(p, &h, EOVERFLOW); /* the ring has gone over what was never sent */

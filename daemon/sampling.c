@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "keep.h"
 #include "process.h"
+#include "store.h"
 
 #include <malloc.h>
 
@@ -80,8 +81,10 @@ void hl_sampling_on_timer(void *daemon)
     for (int i = 0; p && i < SLICE; i++, p = p->next)
         hl_process_sample(p, 0);
     d->sampled_next = p;
-    if (!p)
-        hl_keep_samples(d);
+    if (p)
+        return;
+    hl_keep_samples(d);
+    hl_store_check(d); /* a folder that is gone is soon known */
 }
 
 void hl_sampling_on_fresh(void *daemon)

@@ -6,7 +6,7 @@
 # their ratios are printed beside the figures aimed at.  Prints, never passes or fails.
 #
 #   tests/bench/collector.sh BUILDDIR [CASE]...    stream rows storm idle
-#   REPEAT=5 BYTES=268435456 CLIENTS="1 8 64 512" SECONDS_IDLE=20 FOLDER=/dev/shm
+#   REPEAT=5 BYTES=134217728 CLIENTS="1 8 64 512" SECONDS_IDLE=20 FOLDER=/dev/shm
 #
 # The clients of `stream` have their messages, checksums included, ready: a process
 # makes them when it commits a frame; what that costs is in `rows`.
@@ -15,7 +15,7 @@ build=$(cd "${1:?usage: collector.sh BUILDDIR [CASE]...}" && pwd) || exit 1
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 load=$build/tests/support/collector_load rows=$build/tests/bench/collector_rows
-repeat=${REPEAT:-5} bytes=${BYTES:-268435456} folder=${FOLDER:-/dev/shm}
+repeat=${REPEAT:-5} bytes=${BYTES:-134217728} folder=${FOLDER:-/dev/shm}
 [ -d "$folder" ] || folder=${TMPDIR:-/tmp}
 T=$(mktemp -d "$folder/hlbench.XXXXXX") || exit 1
 daemon=
@@ -100,7 +100,7 @@ case_stream() {
     done
 }
 case_rows() {
-    local n r total=$((bytes / 4)) limit
+    local n r total=$((bytes / 2)) limit
     header "Rows of 512 bytes: the client library, and sends of one row to the plain reader"
     for n in ${ROW_CLIENTS:-1 8}; do
         for r in $(seq "$repeat"); do
@@ -140,7 +140,7 @@ case_idle() {
         "$load" swarm "$T/s" idle procs="$n" ring=0 pages hold moving=$moving <"$fifo" >"$T/c" &
         exec 3>"$fifo"
         until grep -qE 'ready|failed' "$T/c"; do sleep 0.1; done
-        sleep 1
+        sleep 3 # what their coming has set going is over
         full=$(rss)
         before=$(ticks)
         sleep "$secs"

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { PIECE = 256 << 10, ANSWER_MS = 90000 };
+enum { PIECE = 256 << 10, ANSWER_MS = 45000 };
 
 void load_gather_open(struct hl_link *l, const char *socket, const char *key)
 {
@@ -57,6 +57,7 @@ int load_gather_index(struct hl_link *l, uint32_t wait_ms, struct load_index *ou
         out->n_alive = end.n_alive;
         return 0;
     }
+    fprintf(stderr, "load: index: %s\n", e.text);
     load_index_fini(out);
     return -1;
 }
@@ -152,8 +153,10 @@ int load_gather_check(struct hl_link *l, struct load_seen *s)
         const uint8_t *body;
         struct hl_data d;
         if (hl_link_send(l, ask, hl_encode_pull(ask, sizeof ask, &m), &e) ||
-            hl_link_next(l, &h, &body, ANSWER_MS, &e))
+            hl_link_next(l, &h, &body, ANSWER_MS, &e)) {
+            fprintf(stderr, "load: stream: %s\n", e.text);
             return -1;
+        }
         if (h.type != HL_MSG_DATA || hl_decode_data(body, h.length, &d) ||
             d.offset != at || d.proc != s->id)
             LOAD_DIE("wrong data");

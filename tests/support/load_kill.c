@@ -269,7 +269,7 @@ static int verdict(void)
     unsigned bad = 0, bad_records = 0;
     uint64_t rows = 0;
     load_gather_open(&l, opt->socket, opt->key);
-    if (load_gather_index(&l, 60000, &x))
+    if (load_gather_index(&l, 20000, &x))
         LOAD_DIE("the collector went away");
     for (unsigned i = 0; i < n_subjects; i++) {
         int r = check(&l, &x, &subject[i], &rows);

@@ -281,7 +281,7 @@ static void be_greedy(struct load_client *c, uint64_t n)
     ready_and_wait();
     for (uint64_t i = 0;; i++) {
         load_commit(&c[i % n], 15);
-        must(load_step(&c[i % n], 1 << 20, 0));
+        must(load_step(&c[i % n], BATCH, 0));
     }
 }
 
@@ -302,8 +302,9 @@ static void print_shares(const struct load_client *c, const uint64_t *at, uint64
     for (uint64_t i = opt->procs; i < opt->procs + opt->greedy; i++)
         greedy += at[i];
     double mean = (double)sum / (double)n_fast;
-    printf("fair mean=%.0f least_percent=%.0f greedy_percent=%.0f", mean,
-           100 * (double)least / mean,
+    double even = (double)(sum + greedy) / (double)(n_fast + opt->greedy);
+    printf("fair mean=%.0f least_percent=%.0f share_percent=%.0f greedy_percent=%.0f",
+           mean, 100 * (double)least / mean, 100 * (double)least / even,
            opt->greedy ? 100 * (double)greedy / (double)opt->greedy / mean : 0);
     if (opt->paced) /* a turn of a fast one is at most 256 KiB */
         printf(" paced_messages=%.0f paced_percent=%.0f",
