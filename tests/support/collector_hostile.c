@@ -444,12 +444,8 @@ static void do_names(void)
                                         "\x1b[31mred",
                                         "\x7f\x01\x02",
                                         "\xff\xfe\xc0\xaf",
-<<<<<<< HEAD
                                         ("\xe2\x80\xae"
                                          "abc"),
-=======
-                                        "\xe2\x80\xae-abc",
->>>>>>> load
                                         "%s%n%d",
                                         "a\tb\r",
                                         " ",
