@@ -89,11 +89,6 @@ int hl_append_is_written(const struct hl_daemon *d)
     return !d->append.flying && !d->append.filling->n_pieces;
 }
 
-int hl_append_is_idle(const struct hl_daemon *d)
-{
-    return hl_append_is_written(d) && !d->append.held_bytes;
-}
-
 /* ---- held by a process ---- */
 
 static struct hl_progress progress_of(const struct hl_process *p)
@@ -115,9 +110,11 @@ static void give_up(struct hl_process *p)
 /* Bytes that have their place in the file and are in no batch. */
 static void hold(struct hl_process *p, const uint8_t *msgs, size_t n, uint64_t at)
 {
+    if (p->broken)
+        return; /* counted when it was given up */
     if (!hl_buf_left(&p->held))
         p->held_at = at;
-    if (!p->broken && hl_buf_add(&p->held, msgs, n) == 0)
+    if (hl_buf_add(&p->held, msgs, n) == 0)
         p->d->append.held_bytes += n;
     else
         give_up(p);
@@ -147,9 +144,9 @@ static void hold_again(struct hl_process *p, struct retry *r)
     p->held = r->bytes;
     p->held_at = r->at;
     r->bytes = (struct hl_buf){.p = NULL};
-    if (hl_buf_left(&later) &&
-        hl_buf_add(&p->held, hl_buf_data(&later), hl_buf_left(&later)))
-        give_up(p);
+    p->d->append.held_bytes -= hl_buf_left(&later);
+    if (hl_buf_left(&later))
+        hold(p, hl_buf_data(&later), hl_buf_left(&later), p->held_at);
     hl_buf_fini(&later);
 }
 
@@ -220,7 +217,7 @@ static int room_for_piece(struct hl_batch *b)
 uint8_t *hl_append_room(struct hl_daemon *d, size_t *have)
 {
     struct hl_batch *b = d->append.filling;
-    /* Half of it is kept for what must have its place: the words of the dead. */
+    /* A quarter is kept for what must have its place: the words of the dead. */
     if (HL_BATCH_BYTES - b->n < HL_READ_BYTES + (HL_BATCH_BYTES >> 2) ||
         (b->n_pieces == b->cap && room_for_piece(b))) {
         hl_append_turn(d);
@@ -311,7 +308,7 @@ static void batch_work(struct hl_task *t)
         struct hl_piece *q = &b->piece[i];
         q->result = hl_spool_write(q->spool, b->buf + q->off, q->n, q->at);
     }
-    if (!b->d->sync_each)
+    if (!b->sync_each)
         return;
     for (size_t i = 0; i < b->n_pieces; i++) /* a clean one costs nothing */
         if (!b->piece[i].result)
@@ -342,6 +339,8 @@ static void pull_back(struct hl_batch *b)
         q->p->n_flying--;
     }
     b->n_pieces = kept;
+    if (!kept)
+        b->n = 0; /* else nobody would send it, and nobody have its room again */
 }
 
 static int take_results(struct hl_batch *b)
@@ -352,12 +351,15 @@ static int take_results(struct hl_batch *b)
         q->p->n_flying--;
         if (q->spool != q->p->spool) /* it has begun anew meanwhile */
             continue;
-        if (!q->result) {
+        if (!q->result && !must_be_held(q->p)) {
             wrote(q->p, q->end, q->n);
             continue;
         }
         bad = 1;
-        failed(q->p, b, q);
+        if (q->result)
+            failed(q->p, b, q);
+        else /* what is before it is not safe */
+            hold(q->p, b->buf + q->off, q->n, q->at);
     }
     return bad;
 }
@@ -397,5 +399,6 @@ void hl_append_turn(void *daemon)
     a->flying = a->filling;
     a->filling = a->flying == &a->batch[0] ? &a->batch[1] : &a->batch[0];
     a->flying->task = (struct hl_task){batch_work, batch_done, NULL};
+    a->flying->sync_each = d->sync_each;
     hl_lane_add(&d->writes, &a->flying->task);
 }

@@ -33,7 +33,8 @@ struct hl_batch {
     size_t n;
     struct hl_piece *piece;
     size_t n_pieces, cap;
-    int touched; /* its memory is in use: given back when it has been idle */
+    int sync_each; /* as the daemon's, when it was sent */
+    int touched;   /* its memory is in use: given back when it has been idle */
 };
 struct hl_append {
     struct hl_batch batch[2];
@@ -58,11 +59,9 @@ int hl_append_copy(struct hl_process *p, const void *msgs, size_t n);
 void hl_append_turn(void *daemon);
 /* Try again what is held. */
 void hl_append_retry(struct hl_process *p);
-/* All is written; nothing is on its way and nothing held. */
-int hl_append_is_idle(const struct hl_daemon *d);
 /* Bytes that wait for the disk. */
 uint64_t hl_append_waiting(const struct hl_daemon *d);
-/* As hl_append_is_idle, but for what is held. */
+/* Nothing is on its way, but what is held. */
 int hl_append_is_written(const struct hl_daemon *d);
 /* Called each second: memory that is not in use is given back.  1: none is left. */
 int hl_append_tick(struct hl_daemon *d);

@@ -60,7 +60,7 @@ struct hl_daemon {
     struct hl_loop *loop;
     struct hl_log log;
     struct hl_settings set;
-    struct hl_settings configured; /* as set at start: what needs a restart? */
+    struct hl_settings configured; /* as set at start; never changes: any thread */
     const char *conf_file;
     int conf_missing_ok;
     int private_run;

@@ -338,23 +338,19 @@ int hl_death_is_done(const struct hl_daemon *d)
 void hl_death_on_timer(void *daemon)
 {
     struct hl_daemon *d = daemon;
-    size_t n = d->list[HL_PROCESS_ENDING].n, waiting = 0, left = AT_ONCE;
-    int more = n > left;
+    size_t n = d->list[HL_PROCESS_ENDING].n, left = AT_ONCE;
+    int more = 0;
     meet_newcomers(d);
     for (; n && left && d->ending; n--, left--) {
         struct hl_process *p = dequeue(d);
         enum step s = step(p);
-        if (s == DONE)
-            continue;
-        enqueue(p);
-        more |= s == MORE;
-        waiting++;
+        if (s != DONE)
+            enqueue(p);
+        more |= s == MORE || s == DONE;
     }
     if (!d->ending)
         return;
-    /* Where many wait for their parents, each is asked more rarely. */
-    if (waiting >= AT_ONCE)
-        more = 0;
+    /* Where all of many wait for their parents, each is asked more rarely. */
     hl_timer_set(d->ending_timer, more ? 0 : ASK_AGAIN_MS, 0);
 }
 

@@ -18,7 +18,7 @@
 
 struct file_task {
     struct hl_task task;
-    struct hl_daemon *d;    /* its root is looked at in the lane: it may be replaced */
+    int root;
     struct hl_spool *spool; /* to put aside */
     void (*done)(void *ctx, int result);
     void *ctx;
@@ -43,7 +43,7 @@ static struct file_task *new_task(struct hl_daemon *d, const char *name,
     if (!f)
         return NULL;
     f->task = (struct hl_task){work, file_done, NULL};
-    f->d = d;
+    f->root = d->root;
     memcpy(f->name, name, n);
     return f;
 }
@@ -51,7 +51,7 @@ static struct file_task *new_task(struct hl_daemon *d, const char *name,
 static void unlink_work(struct hl_task *t)
 {
     struct file_task *f = (struct file_task *)t;
-    unlinkat(f->d->root, f->name, 0);
+    unlinkat(f->root, f->name, 0);
 }
 
 void hl_store_unlink(struct hl_daemon *d, const char *name)
@@ -64,8 +64,7 @@ void hl_store_unlink(struct hl_daemon *d, const char *name)
 static void touch_work(struct hl_task *t)
 {
     struct file_task *f = (struct file_task *)t;
-    int fd =
-        openat(f->d->root, f->name, O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = openat(f->root, f->name, O_CREAT | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
     f->result = fd < 0 ? -errno : 0;
     if (fd >= 0)
         close(fd);
@@ -93,7 +92,7 @@ static int ends_with(const char *name, const char *end)
 static void folder_work(struct hl_task *t)
 {
     struct file_task *f = (struct file_task *)t;
-    int fd = openat(f->d->root, f->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(f->root, f->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *de;
     while (dir && (de = readdir(dir)))
@@ -104,8 +103,8 @@ static void folder_work(struct hl_task *t)
         closedir(dir);
     else if (fd >= 0)
         close(fd);
-    unlinkat(f->d->root, f->name, AT_REMOVEDIR);
-    unlinkat(f->d->root, f->user, AT_REMOVEDIR); /* stays while it holds other jobs */
+    unlinkat(f->root, f->name, AT_REMOVEDIR);
+    unlinkat(f->root, f->user, AT_REMOVEDIR); /* stays while it holds other jobs */
 }
 
 void hl_store_remove_folder(struct hl_daemon *d, uid_t uid, const char *folder)
@@ -122,8 +121,8 @@ static void aside_work(struct hl_task *t)
     struct file_task *f = (struct file_task *)t;
     char bad[2 * HL_NAME_CAP + 8];
     snprintf(bad, sizeof bad, "%s.bad", f->name);
-    if (renameat(f->d->root, f->name, f->d->root, bad))
-        unlinkat(f->d->root, f->name, 0);
+    if (renameat(f->root, f->name, f->root, bad))
+        unlinkat(f->root, f->name, 0);
     hl_spool_close(f->spool);
     f->spool->made = f->spool->failed = 0;
 }

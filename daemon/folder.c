@@ -11,6 +11,7 @@
 #include "quota.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,7 +39,7 @@ static void check_work(struct hl_task *t)
 {
     struct check *c = (struct check *)t;
     c->root = c->lock = -1;
-    if (is_the_same(c->d->root, c->d->set.spool)) {
+    if (is_the_same(c->d->root, c->d->configured.spool)) {
         c->bad = fstatvfs(c->d->root, &c->v) ? errno : 0;
         return;
     }
@@ -69,10 +70,11 @@ static void begin_again(struct hl_daemon *d)
 
 static void replace(struct hl_daemon *d, const struct check *c)
 {
-    close(d->root);
-    close(d->lock);
-    d->root = d->pool.root = c->root; /* no lane runs now */
-    d->lock = c->lock;
+    /* Their numbers stay: other lanes may be about to use them. */
+    dup3(c->root, d->root, O_CLOEXEC);
+    dup3(c->lock, d->lock, O_CLOEXEC);
+    close(c->root);
+    close(c->lock);
     hl_keep_open_samples(d);
     hl_log(&d->log, HL_LOG_NOTICE, NULL, NULL,
            "the spool folder %s is used anew; what was in the former one counts as lost",

@@ -180,7 +180,6 @@ static void reconnect(struct hl_peer *p, struct hl_process *proc, int i)
 static int note_hello(struct hl_process *proc, const struct hl_hello *h,
                       const uint8_t *body, size_t n)
 {
-    uint8_t out[HL_HELLO_CAP];
     int i = h->role == HL_ROLE_FRAMES;
     if (proc->hello[i] && proc->hello_bytes[i] == n &&
         memcmp(proc->hello[i], body, n) == 0)
@@ -188,9 +187,7 @@ static int note_hello(struct hl_process *proc, const struct hl_hello *h,
     if (proc->n_hellos >= HELLOS_KEPT)
         return 0;
     proc->n_hellos++;
-    memcpy(out + HL_WIRE_HEADER, body, n);
-    hl_wire_header_put(out, HL_MSG_HELLO, out + HL_WIRE_HEADER, (uint32_t)n);
-    if (hl_append_copy(proc, out, HL_WIRE_HEADER + n))
+    if (hl_process_note_hello(proc, body, n))
         return -1;
     return hl_process_keep_hello(proc, h->role, body, n);
 }

@@ -453,9 +453,10 @@ static int take_bytes(struct hl_peer *p, const uint8_t *room, size_t n)
     struct hl_err err = {0};
     if (is_client && !quota_allows(p, n))
         return 0;
+    uint64_t before = is_client ? p->process->tally.n_rows : 0;
     size_t used = take_stream(p, room, n, &e);
     if (used && hl_append_read(p->process, room, used)) {
-        p->process->n_lost += p->process->tally.n_rows - p->process->written.rows;
+        p->process->n_lost += p->process->tally.n_rows - before;
         p->process->lost_reason = ENOMEM;
         hl_peer_refuse(p, HL_REFUSED_SPACE, "the collector cannot keep more of you");
         return 0;
@@ -542,6 +543,17 @@ static int nothing_came(struct hl_peer *p, ssize_t k, int err)
     return -1;
 }
 
+/* Rows are read to where they are written from.  All else needs little room, and must
+ * be answered while the disk takes nothing. */
+static uint8_t *room_for(const struct hl_peer *p, size_t *have)
+{
+    static uint8_t small[64 << 10];
+    if (p->state == HL_PEER_CLIENT && p->role == HL_ROLE_FRAMES)
+        return hl_append_room(p->d, have);
+    *have = sizeof small;
+    return small;
+}
+
 /* What was kept from before and, if receives, what has come.  1: bytes were taken;
  * 0: none for now; -1: closed or refused; HL_DRAIN_NO_ROOM. */
 static int read_once(struct hl_peer *p, int receives)
@@ -549,14 +561,14 @@ static int read_once(struct hl_peer *p, int receives)
     int again;
     do {
         size_t have, kept = hl_buf_left(&p->in), got = 0;
-        uint8_t *room = hl_append_room(p->d, &have);
+        uint8_t *room = room_for(p, &have);
         if (!room) {
             park(p);
             return HL_DRAIN_NO_ROOM;
         }
         if (kept)
             memcpy(room, hl_buf_data(&p->in), kept);
-        if (receives) {
+        if (receives && kept < have) {
             ssize_t k = receive_behind(p, room, have, kept);
             if (k <= 0 && !p->bad_fds)
                 return nothing_came(p, k, errno);

@@ -63,12 +63,16 @@ static void end_earlier_image(struct hl_process *p)
     }
 }
 
-static int enter_tables(struct hl_process *p)
+static int enter_images(struct hl_process *p)
 {
     struct image_key i = image_key(p);
+    return hl_table_put(&p->d->by_image, &i, sizeof i, p);
+}
+
+/* It is the image that its process has now. */
+static int enter_pids(struct hl_process *p)
+{
     struct pid_key k = pid_key(p);
-    if (hl_table_put(&p->d->by_image, &i, sizeof i, p))
-        return -1;
     end_earlier_image(p);
     return hl_table_put(&p->d->by_pid, &k, sizeof k, p);
 }
@@ -118,14 +122,15 @@ void hl_process_set_state(struct hl_process *p, enum hl_process_state s)
 
 /* ---- begin ---- */
 
-static struct hl_process *make(struct hl_job *j, int64_t pid, uint64_t start_ticks,
-                               uint64_t image)
+static struct hl_process *make(struct hl_job *j, enum hl_process_state state, int64_t pid,
+                               uint64_t start_ticks, uint64_t image)
 {
     struct hl_process *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
     *p = (struct hl_process){.d = j->d,
                              .job = j,
+                             .state = state,
                              .pid = pid,
                              .start_ticks = start_ticks,
                              .image = image,
@@ -166,10 +171,18 @@ static int new_spool(struct hl_process *p)
     return -1;
 }
 
+int hl_process_note_hello(struct hl_process *p, const uint8_t *body, size_t n)
+{
+    uint8_t out[HL_HELLO_CAP];
+    memcpy(out + HL_WIRE_HEADER, body, n);
+    hl_wire_header_put(out, HL_MSG_HELLO, out + HL_WIRE_HEADER, (uint32_t)n);
+    return hl_append_copy(p, out, HL_WIRE_HEADER + n);
+}
+
 /* SPOOL and HELLO, the first bytes of every spool; the lane makes the file. */
 static int begin_spool(struct hl_process *p, const uint8_t *body, size_t n)
 {
-    uint8_t first[2 * HL_HELLO_CAP];
+    uint8_t first[HL_HELLO_CAP];
     struct hl_job *j = p->job;
     struct hl_spool_head head = {.format = HL_SPOOL_FORMAT,
                                  .uid = j->user->uid,
@@ -178,18 +191,8 @@ static int begin_spool(struct hl_process *p, const uint8_t *body, size_t n)
                                  .image = p->image,
                                  .key = {j->key, strlen(j->key)}};
     int64_t used = hl_encode_spool_head(first, sizeof first, &head);
-    memcpy(first + used + HL_WIRE_HEADER, body, n);
-    hl_wire_header_put(first + used, HL_MSG_HELLO, first + used + HL_WIRE_HEADER,
-                       (uint32_t)n);
-    return hl_append_copy(p, first, (size_t)used + HL_WIRE_HEADER + n);
-}
-
-static void note_hello_body(struct hl_process *p, const uint8_t *body, size_t n)
-{
-    uint8_t out[HL_HELLO_CAP];
-    memcpy(out + HL_WIRE_HEADER, body, n);
-    hl_wire_header_put(out, HL_MSG_HELLO, out + HL_WIRE_HEADER, (uint32_t)n);
-    hl_append_copy(p, out, HL_WIRE_HEADER + n);
+    int r = hl_append_copy(p, first, (size_t)used);
+    return r ? r : hl_process_note_hello(p, body, n); /* one write for both */
 }
 
 static int join_job(struct hl_process *p)
@@ -206,9 +209,9 @@ static int join_job(struct hl_process *p)
 struct hl_process *hl_process_start(struct hl_job *j, const struct hl_hello *h,
                                     const uint8_t *body, size_t n, struct hl_err *e)
 {
-    struct hl_process *p = make(j, h->pid, h->start_ticks, h->image);
+    struct hl_process *p = make(j, HL_PROCESS_ALIVE, h->pid, h->start_ticks, h->image);
     if (!p || hl_process_keep_hello(p, h->role, body, n) || new_spool(p) ||
-        enter_tables(p) || join_job(p)) {
+        enter_images(p) || enter_pids(p) || join_job(p)) {
         hl_fail(e, ENOMEM, "no memory left");
         if (p)
             hl_process_free(p);
@@ -251,11 +254,12 @@ static void take_loaded(struct hl_process *p, struct hl_loaded *l)
 struct hl_process *hl_process_restore(struct hl_job *j, size_t member,
                                       struct hl_loaded *l)
 {
-    struct hl_process *p = make(j, l->head.pid, l->head.start_ticks, l->head.image);
+    struct hl_process *p =
+        make(j, HL_PROCESS_ENDED, l->head.pid, l->head.start_ticks, l->head.image);
     if (!p)
         return NULL;
-    hl_process_set_state(p, HL_PROCESS_ENDED);
-    if (enter_tables(p)) {
+    /* Not as its process's image: that may be a later one, which is alive. */
+    if (enter_images(p)) {
         hl_process_free(p);
         return NULL;
     }
@@ -370,6 +374,8 @@ void hl_process_begin_again(struct hl_process *p, int reason)
     p->lost_reason = reason;
     hl_tally_fini(&p->tally);
     p->written = (struct hl_progress){0, 0, 0};
+    p->d->n_failing -= p->failing; /* the new file may be taken */
+    p->failing = 0;
     p->d->append.held_bytes -= hl_buf_left(&p->held);
     hl_buf_fini(&p->held);
     if (p->peer[1]) {
@@ -379,7 +385,7 @@ void hl_process_begin_again(struct hl_process *p, int reason)
     }
     begin_spool(p, p->hello[i], p->hello_bytes[i]);
     if (i && p->hello[0])
-        note_hello_body(p, p->hello[0], p->hello_bytes[0]);
+        hl_process_note_hello(p, p->hello[0], p->hello_bytes[0]);
     struct hl_loss loss = {p->n_lost, (uint64_t)reason};
     hl_append_copy(p, out, (size_t)hl_encode_loss(out, sizeof out, &loss));
     if (p->state == HL_PROCESS_ENDED && p->record)
@@ -393,6 +399,7 @@ void hl_process_revive(struct hl_process *p)
     hl_process_set_state(p,
                          HL_PROCESS_ALIVE); /* the record stays: the page may be gone */
     p->record_noted = 0;
+    enter_pids(p); /* without memory its exec will look like a kill */
     hl_job_started(p->job);
 }
 

@@ -77,6 +77,8 @@ void hl_process_revive(struct hl_process *p);
 /* Keep a hello's body as the process's of that role; 0 or -1 (no memory). */
 int hl_process_keep_hello(struct hl_process *p, unsigned role, const uint8_t *body,
                           size_t n);
+/* A hello's body into its spool; 0 or a negative errno. */
+int hl_process_note_hello(struct hl_process *p, const uint8_t *body, size_t n);
 /* Watch for the end of the process behind one of its connections. */
 void hl_process_watch(struct hl_process *p);
 

@@ -31,7 +31,7 @@ enum { SPOOLS_OPEN = 256 };
 static int open_root(const struct hl_daemon *d, int *root, struct hl_err *e)
 {
     struct stat st;
-    const char *name = d->set.spool;
+    const char *name = d->configured.spool;
     if (mkdir(name, 0700) && errno != EEXIST)
         return hl_fail_errno(
             e,
@@ -54,16 +54,16 @@ static int take_lock(const struct hl_daemon *d, int root, int *lock, struct hl_e
     char pid[32];
     *lock = openat(root, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (*lock < 0)
-        return hl_fail_errno(e, "cannot make the lock %s/lock", d->set.spool);
+        return hl_fail_errno(e, "cannot make the lock %s/lock", d->configured.spool);
     if (flock(*lock, LOCK_EX | LOCK_NB)) {
         int err = errno;
         ssize_t n = pread(*lock, pid, sizeof pid - 1, 0);
         pid[n > 0 ? n : 0] = 0;
         errno = err;
         if (err != EWOULDBLOCK)
-            return hl_fail_errno(e, "cannot lock %s/lock", d->set.spool);
+            return hl_fail_errno(e, "cannot lock %s/lock", d->configured.spool);
         return hl_fail(e, EBUSY, "already running: process %ld uses the spool %s",
-                       strtol(pid, NULL, 10), d->set.spool);
+                       strtol(pid, NULL, 10), d->configured.spool);
     }
     int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
     /* On a full disk the lock holds all the same; the number is a courtesy. */

@@ -3,7 +3,11 @@ check_PROGRAMS += fake_client
 fake_client_SOURCES = tests/support/fake_client.c
 fake_client_LDADD = libhl-base.la
 
-daemon_tests = tests/system/daemon-deaths.test tests/system/daemon-hostile.test \
+check_LTLIBRARIES += hang_disk.la
+hang_disk_la_SOURCES = tests/support/hang_disk.c
+hang_disk_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+
+daemon_tests = tests/system/daemon-hung.test tests/system/daemon-deaths.test tests/system/daemon-hostile.test \
   tests/system/daemon-private.test tests/system/daemon-restart.test \
   tests/system/daemon-service.test tests/system/daemon-space.test \
   tests/system/daemon-users.test
