@@ -593,6 +593,8 @@ static void with_value(const char *a, const char *v)
         commit_rows(number);
     else if (IS("bye"))
         say_bye(number);
+    else if (IS("ring"))
+        ring_size = (uint64_t)number;
     else if (IS("record"))
         say_record(number);
     else if (IS("exit")) {
