@@ -114,21 +114,21 @@ static int ask(struct session *s, uint32_t what, const char *arg)
 {
     struct hl_err e = {0};
     char text[512];
-    if (s->link.fd < 0 && ctl_link_open_any(&s->link, &e))
+    if (s->link.link.fd < 0 && ctl_link_open_any(&s->link, &e))
         return ctl_complain("%s", e.text);
     if (ctl_link_ask(&s->link, what, arg, &s->answer, &e))
         return ctl_complain("%s", e.text);
     if (s->answer.done.code == HL_DONE_OK)
         return 0;
     hl_printable(s->answer.done.text.p, s->answer.done.text.n, text, sizeof text);
-    return ctl_complain("%s: the collector at %s says: %s", s->o->command, s->link.path,
-                        *text ? text : "no");
+    return ctl_complain("%s: the collector at %s says: %s", s->o->command,
+                        s->link.link.path, *text ? text : "no");
 }
 
 static int wrong_answer(const struct session *s)
 {
     return ctl_complain("the collector at %s gave a wrong answer: nothing came",
-                        s->link.path);
+                        s->link.link.path);
 }
 
 static int do_status(struct session *s)
@@ -358,12 +358,13 @@ int main(int argc, char **argv)
                                                  .n = o.n,
                                                  .sockets = o.sockets,
                                                  .is_list = o.is_list});
-    struct session s = {.o = &o,
-                        .link = {.fd = -1, .sockets = o.sockets, .is_list = o.is_list},
-                        .out = {.color = wants_color(&o)}};
+    struct session s = {
+        .o = &o,
+        .link = {.link = {.fd = -1}, .sockets = o.sockets, .is_list = o.is_list},
+        .out = {.color = wants_color(&o)}};
     r = c->run(&s);
     int w = finish(&s);
-    ctl_link_close(&s.link);
+    hl_link_close(&s.link.link);
     ctl_answer_fini(&s.answer);
     return r ? r : w;
 }

@@ -10,6 +10,7 @@
 #include "buf.h"
 #include "control.h"
 #include "err.h"
+#include "wire_link.h"
 
 #include <signal.h>
 #include <stddef.h>
@@ -20,9 +21,7 @@
 enum { CTL_PATIENCE_MS = 5000, CTL_ANSWER_MAX_MS = 60000 };
 
 struct ctl_link {
-    int fd; /* -1: not connected */
-    struct hl_buf in;
-    char path[108];
+    struct hl_link link;               /* fd -1: not connected */
     const char *sockets;               /* what to connect to */
     int is_list;                       /* they are several, separated by ':' */
     int patience_ms;                   /* for the next message; 0: CTL_PATIENCE_MS */
@@ -42,11 +41,9 @@ struct ctl_answer {
     struct ctl_message *messages;
 };
 
-/* Connect to a socket (l->fd must be -1, the settings set) and say hello. */
-int ctl_link_open(struct ctl_link *l, const char *path, struct hl_err *e);
-/* The same with l->sockets: the first that answers. */
+/* Connect to the first of l->sockets that answers and say hello (l->link must be
+ * closed, the settings set). */
 int ctl_link_open_any(struct ctl_link *l, struct hl_err *e);
-void ctl_link_close(struct ctl_link *l);
 /* Ask and take the answer up to DONE, whatever its code is.  out may be zeroed or
  * hold an earlier answer, which is freed. */
 int ctl_link_ask(struct ctl_link *l, uint32_t what, const char *arg,

@@ -150,11 +150,11 @@ static int ask(struct top *t, struct ctl_answer *fresh)
 {
     struct hl_err *e = &t->trouble;
     *e = (struct hl_err){0};
-    if (t->link.fd < 0 && ctl_link_open_any(&t->link, e))
+    if (t->link.link.fd < 0 && ctl_link_open_any(&t->link, e))
         return -1;
     if (ctl_link_ask(&t->link, HL_ASK_STATUS, "", &t->status, e) ||
         ctl_link_ask(&t->link, HL_ASK_LIVE, "", fresh, e)) {
-        ctl_link_close(&t->link);
+        hl_link_close(&t->link.link);
         return -1;
     }
     return 0;
@@ -179,7 +179,8 @@ static int refresh(struct top *t)
     if (!t->row && !r)
         r = hl_fail(&t->trouble, ENOMEM, "no memory left");
     t->n = r ? 0 : t->now.n_live;
-    t->view.socket = t->link.fd >= 0 || t->link.path[0] ? t->link.path : t->o->sockets;
+    t->view.socket =
+        t->link.link.fd >= 0 || t->link.link.path[0] ? t->link.link.path : t->o->sockets;
     return r;
 }
 
@@ -368,9 +369,10 @@ int ctl_top(const struct ctl_top_options *o)
 {
     static struct top t;
     t.o = o;
-    t.link = (struct ctl_link){.fd = -1, .sockets = o->sockets, .is_list = o->is_list};
+    t.link = (struct ctl_link){
+        .link = {.fd = -1}, .sockets = o->sockets, .is_list = o->is_list};
     int r = isatty(STDOUT_FILENO) ? on_terminal(&t) : plain(&t);
-    ctl_link_close(&t.link);
+    hl_link_close(&t.link.link);
     ctl_answer_fini(&t.status);
     ctl_answer_fini(&t.before);
     ctl_answer_fini(&t.now);
