@@ -568,7 +568,11 @@ static int read_once(struct hl_peer *p, int receives)
         }
         if (kept)
             memcpy(room, hl_buf_data(&p->in), kept);
-        if (receives && kept < have) {
+        if (receives && kept == have) { /* no message is that long */
+            hl_peer_refuse(p, HL_REFUSED_PROTOCOL, "a message that is too long");
+            return -1;
+        }
+        if (receives) {
             ssize_t k = receive_behind(p, room, have, kept);
             if (k <= 0 && !p->bad_fds)
                 return nothing_came(p, k, errno);

@@ -16,16 +16,15 @@ static void refuse(struct hl_event *e, enum hl_refusal code, const char *what,
 
 static int is_stream(const struct hl_wire_header *h)
 {
-    return (hl_wire_type(h->type)->where & HL_IN_STREAM) != 0;
+    const struct hl_wire_type *t = hl_wire_type(h->type);
+    return t && t->where & HL_IN_STREAM;
 }
 
 static void take_stream(const struct hl_session *s, struct hl_event *e)
 {
     const char *why;
     e->kind = HL_EVENT_STREAM;
-    if (s->role != HL_ROLE_FRAMES)
-        refuse(e, HL_REFUSED_PROTOCOL, "", "rows from a heap agent");
-    else if (hl_tally_take(s->tally, &e->h, e->body, &why))
+    if (hl_tally_take(s->tally, &e->h, e->body, &why))
         refuse(e, HL_REFUSED_PROTOCOL, hl_wire_type(e->h.type)->name, why);
 }
 
@@ -47,7 +46,10 @@ void hl_session_next(const struct hl_session *s, const uint8_t *p, size_t n,
         hl_wire_next(p, n, HL_TO_COLLECTOR, s->state, &out->h, &out->body, &out->used);
     if ((!code || code == HL_WIRE_SHORT) && out->h.length > s->max_message)
         code = HL_WIRE_BAD_LENGTH;
-    if (code == HL_WIRE_SHORT)
+    if ((!code || code == HL_WIRE_SHORT) && is_stream(&out->h) &&
+        s->role != HL_ROLE_FRAMES)
+        refuse(out, HL_REFUSED_PROTOCOL, "", "rows from a heap agent");
+    else if (code == HL_WIRE_SHORT)
         out->kind = HL_EVENT_SHORT;
     else if (code)
         bad_message(out, code);
