@@ -152,6 +152,8 @@ static int open_sinks(struct gather *g, struct hl_err *e)
 static int commit_sinks(struct gather *g, struct hl_err *e)
 {
     int bad = 0;
+    for (size_t i = 0; i < g->n_sinks && !bad; i++)
+        bad = g->sink[i]->ops->finish(g->sink[i], e);
     for (size_t i = 0; i < g->n_sinks; i++) {
         if (bad)
             g->sink[i]->ops->abort(g->sink[i]);

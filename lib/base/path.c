@@ -115,7 +115,7 @@ static int sync_file(const char *name)
     return r;
 }
 
-int hl_out_commit(struct hl_out *o, struct hl_err *e)
+int hl_out_finish(struct hl_out *o, struct hl_err *e)
 {
     int bad = 0;
     if (o->file) {
@@ -127,7 +127,12 @@ int hl_out_commit(struct hl_out *o, struct hl_err *e)
     } else {
         bad = sync_file(o->temp);
     }
-    if (bad || rename(o->temp, o->name)) {
+    return bad ? hl_fail_errno(e, "cannot write %s", o->name) : 0;
+}
+
+int hl_out_commit(struct hl_out *o, struct hl_err *e)
+{
+    if (rename(o->temp, o->name)) {
         hl_fail_errno(e, "cannot write %s", o->name);
         hl_out_abort(o);
         return -1;

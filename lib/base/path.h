@@ -34,7 +34,9 @@ struct hl_out {
 };
 /* Begin: makes the temporary file.  with_stdio: open o->file as well. */
 int hl_out_begin(struct hl_out *o, const char *name, int with_stdio, struct hl_err *e);
-/* Flush, sync, rename over the final name. */
+/* Flush and sync; o->file is closed. */
+int hl_out_finish(struct hl_out *o, struct hl_err *e);
+/* After finish: rename over the final name. */
 int hl_out_commit(struct hl_out *o, struct hl_err *e);
 /* Remove the temporary file; frees what is held.  Harmless after commit. */
 void hl_out_abort(struct hl_out *o);

@@ -355,21 +355,21 @@ static void h5_abort(struct hl_sink *s)
     free_parts(self(s));
 }
 
-static int h5_commit(struct hl_sink *s, struct hl_err *e)
+static int h5_finish(struct hl_sink *s, struct hl_err *e)
 {
     struct h5_sink *h = self(s);
-    int bad = h5_heap_end(h, e);
+    if (h5_heap_end(h, e))
+        return -1;
     close_ids(h);
-    if (!bad && H5Fclose(h->file) < 0)
-        bad = h5_fail(h, e, "closing");
-    else if (bad)
-        H5Fclose(h->file);
+    int bad = H5Fclose(h->file) < 0 ? h5_fail(h, e, "closing") : 0;
     h->file = -1;
-    if (bad)
-        hl_out_abort(&h->out);
-    else
-        bad = hl_out_commit(&h->out, e);
-    free_parts(h);
+    return bad ? -1 : hl_out_finish(&h->out, e);
+}
+
+static int h5_commit(struct hl_sink *s, struct hl_err *e)
+{
+    int bad = hl_out_commit(&self(s)->out, e);
+    free_parts(self(s));
     return bad;
 }
 
@@ -382,6 +382,7 @@ static const struct hl_sink_ops ops = {
     .heap = h5_heap_row,
     .image = h5_image_row,
     .missing = h5_missing,
+    .finish = h5_finish,
     .commit = h5_commit,
     .abort = h5_abort,
 };

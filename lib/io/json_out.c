@@ -231,17 +231,18 @@ static void json_abort(struct hl_sink *s)
     free_parts(self(s));
 }
 
-static int json_commit(struct hl_sink *s, struct hl_err *e)
+static int json_finish(struct hl_sink *s, struct hl_err *e)
 {
     struct json_sink *j = self(s);
-    int bad;
-    if (put_text(j, "\n  ]\n}\n")) {
-        bad = hl_fail_errno(e, "cannot write %s", j->out.name);
-        hl_out_abort(&j->out);
-    } else {
-        bad = hl_out_commit(&j->out, e);
-    }
-    free_parts(j);
+    if (put_text(j, "\n  ]\n}\n"))
+        return hl_fail_errno(e, "cannot write %s", j->out.name);
+    return hl_out_finish(&j->out, e);
+}
+
+static int json_commit(struct hl_sink *s, struct hl_err *e)
+{
+    int bad = hl_out_commit(&self(s)->out, e);
+    free_parts(self(s));
     return bad;
 }
 
@@ -251,6 +252,7 @@ static const struct hl_sink_ops ops = {
     .other_begin = json_other_begin,
     .rows = json_rows,
     .rank_end = json_rank_end,
+    .finish = json_finish,
     .commit = json_commit,
     .abort = json_abort,
 };

@@ -580,6 +580,48 @@ int hl_decode_ended(const uint8_t *body, size_t n, struct hl_ended_msg *out)
     return hl_reader_done(&r);
 }
 
+/* ---- POINTS ---- */
+
+void hl_point_put(uint8_t out[HL_POINT_BYTES], const struct hl_point *s)
+{
+    struct hl_writer w = hl_writer_on(out, HL_POINT_BYTES);
+    hl_put_u64(&w, (uint64_t)s->time_ns);
+    hl_put_u64(&w, (uint64_t)s->heap_bytes);
+    hl_put_u64(&w, (uint64_t)s->heap_peak_bytes);
+    hl_put_u64(&w, (uint64_t)s->rss_bytes);
+    hl_put_u64(&w, s->allocs);
+    hl_put_u64(&w, s->frees);
+}
+
+void hl_point_get(const uint8_t p[HL_POINT_BYTES], struct hl_point *out)
+{
+    struct hl_reader r = hl_reader_on(p, HL_POINT_BYTES);
+    out->time_ns = as_i64(hl_get_u64(&r));
+    out->heap_bytes = as_i64(hl_get_u64(&r));
+    out->heap_peak_bytes = as_i64(hl_get_u64(&r));
+    out->rss_bytes = as_i64(hl_get_u64(&r));
+    out->allocs = hl_get_u64(&r);
+    out->frees = hl_get_u64(&r);
+}
+
+int64_t hl_encode_points(uint8_t *out, size_t cap, const struct hl_point *v, size_t n)
+{
+    struct hl_writer w = hl_message_begin(out, cap);
+    for (size_t i = 0; i < n; i++) {
+        uint8_t bytes[HL_POINT_BYTES];
+        hl_point_put(bytes, &v[i]);
+        hl_put_bytes(&w, bytes, sizeof bytes);
+    }
+    return hl_message_end(&w, HL_MSG_POINTS);
+}
+
+int hl_decode_points(const uint8_t *body, size_t n, size_t *n_points)
+{
+    (void)body;
+    *n_points = n / HL_POINT_BYTES;
+    return n && n % HL_POINT_BYTES == 0 ? 0 : HL_WIRE_BAD_LENGTH;
+}
+
 static int64_t encode_empty(uint8_t *out, size_t cap, unsigned type)
 {
     struct hl_writer w = hl_message_begin(out, cap);
@@ -637,7 +679,8 @@ enum {
     P_CATALOGS = 44,
     P_DROPPED = 45,
     P_LOST = 46,
-    P_TAGS_END = 47
+    P_POINTS = 47,
+    P_TAGS_END = 48
 };
 
 int64_t hl_encode_proc(uint8_t *out, size_t cap, const struct hl_proc *m)
@@ -650,6 +693,7 @@ int64_t hl_encode_proc(uint8_t *out, size_t cap, const struct hl_proc *m)
     hl_put_field_u64(&w, P_CATALOGS, m->catalog_bytes);
     hl_put_field_u64(&w, P_DROPPED, m->n_dropped);
     hl_put_field_u64(&w, P_LOST, m->n_lost);
+    hl_put_field_u64(&w, P_POINTS, m->n_points);
     put_hello_fields(&w, &m->hello);
     put_record_fields(&w, &m->heap);
     return hl_message_end(&w, HL_MSG_PROC);
@@ -665,6 +709,7 @@ static int take_proc_field(const struct hl_field *f, struct hl_proc *m)
     case P_CATALOGS: return hl_field_u64(f, &m->catalog_bytes);
     case P_DROPPED: return hl_field_u64(f, &m->n_dropped);
     case P_LOST: return hl_field_u64(f, &m->n_lost);
+    case P_POINTS: return hl_field_u64(f, &m->n_points);
     default: break;
     }
     if (f->tag < H_TAGS_END)

@@ -190,6 +190,24 @@ struct hl_record_msg {
 int64_t hl_encode_record(uint8_t *out, size_t cap, const struct hl_record_msg *m);
 int hl_decode_record(const uint8_t *body, size_t n, struct hl_record_msg *out);
 
+/* ---- POINTS: the timeline of a process ---- */
+
+enum { HL_POINT_BYTES = 48, HL_POINTS_MAX = 4096 };
+
+/* What the collector saw of a living process; wanted by the hello's interval. */
+struct hl_point {
+    int64_t time_ns; /* since the load of its agent, else since its start */
+    int64_t heap_bytes, heap_peak_bytes; /* -1 unknown: no heap agent */
+    int64_t rss_bytes;                   /* -1 unknown */
+    uint64_t allocs, frees;
+};
+/* One point as the bytes of a POINTS message, of which there are n in it, and of
+ * the answer to a PULL of points. */
+void hl_point_put(uint8_t out[HL_POINT_BYTES], const struct hl_point *s);
+void hl_point_get(const uint8_t p[HL_POINT_BYTES], struct hl_point *out);
+int64_t hl_encode_points(uint8_t *out, size_t cap, const struct hl_point *v, size_t n);
+int hl_decode_points(const uint8_t *body, size_t n, size_t *n_points);
+
 /* ---- ENDED, STATE: keepers ---- */
 
 struct hl_ended_msg {
@@ -233,6 +251,7 @@ struct hl_proc {
     uint64_t catalog_bytes;    /* CATALOG messages alone */
     uint64_t n_dropped;        /* rows the sender says it dropped */
     uint64_t n_lost;           /* rows known to be lost since */
+    uint64_t n_points;         /* of its timeline */
 };
 int64_t hl_encode_proc(uint8_t *out, size_t cap, const struct hl_proc *m);
 int hl_decode_proc(const uint8_t *body, size_t n, struct hl_proc *out);
@@ -244,11 +263,11 @@ struct hl_index_end {
 int64_t hl_encode_index_end(uint8_t *out, size_t cap, const struct hl_index_end *m);
 int hl_decode_index_end(const uint8_t *body, size_t n, struct hl_index_end *out);
 
-enum hl_pull_what { HL_PULL_STREAM = 0, HL_PULL_CATALOGS = 1 };
+enum hl_pull_what { HL_PULL_STREAM = 0, HL_PULL_CATALOGS = 1, HL_PULL_POINTS = 2 };
 struct hl_pull {
     uint32_t proc;
     uint32_t what;   /* enum hl_pull_what */
-    uint64_t offset; /* bytes into the stream, or into its catalogs alone */
+    uint64_t offset; /* bytes into the stream, its catalogs alone, or its points */
     uint32_t max;    /* bytes wanted at most */
 };
 int64_t hl_encode_pull(uint8_t *out, size_t cap, const struct hl_pull *m);

@@ -42,6 +42,7 @@ static const struct hl_wire_type types[HL_MSG_N_TYPES] = {
     [HL_MSG_LIVE] = {"LIVE", DOWN, HL_STATE_ANY, 16, 2048},
     [HL_MSG_USER] = {"USER", DOWN, HL_STATE_ANY, 16, 2048},
     [HL_MSG_DONE] = {"DONE", DOWN, HL_STATE_ANY, 16, 1024},
+    [HL_MSG_POINTS] = {"POINTS", HL_IN_SPOOL, FI, 48, 4096 * 48},
 };
 
 const struct hl_wire_type *hl_wire_type(unsigned type)

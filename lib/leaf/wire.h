@@ -70,7 +70,8 @@ enum hl_msg_type {
     HL_MSG_LIVE = 26,
     HL_MSG_USER = 27,
     HL_MSG_DONE = 28,
-    HL_MSG_N_TYPES = 29
+    HL_MSG_POINTS = 29, /* spool: samples of heap and resident set */
+    HL_MSG_N_TYPES = 30
 };
 
 /* Who may meet a type: direction bits and state bits of the table. */

@@ -45,6 +45,11 @@ static void csv_abort(struct hl_sink *s)
     free(s);
 }
 
+static int csv_finish(struct hl_sink *s, struct hl_err *e)
+{
+    return hl_out_finish(&self(s)->out, e);
+}
+
 static int csv_commit(struct hl_sink *s, struct hl_err *e)
 {
     int r = hl_out_commit(&self(s)->out, e);
@@ -52,8 +57,11 @@ static int csv_commit(struct hl_sink *s, struct hl_err *e)
     return r;
 }
 
-static const struct hl_sink_ops ops = {
-    .begin = csv_begin, .heap = csv_heap, .commit = csv_commit, .abort = csv_abort};
+static const struct hl_sink_ops ops = {.begin = csv_begin,
+                                       .heap = csv_heap,
+                                       .finish = csv_finish,
+                                       .commit = csv_commit,
+                                       .abort = csv_abort};
 
 struct hl_sink *hl_csv_sink(const char *name, struct hl_err *e)
 {

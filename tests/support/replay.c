@@ -178,6 +178,7 @@ static void write_direct(const struct input *in, struct hl_sink *s, struct hl_er
     check(s->ops->begin(s, &run, e), e);
     for (size_t r = 0; r < run.n_ranks; r++)
         put_rank(s, in, r, e);
+    check(s->ops->finish(s, e), e);
     check(s->ops->commit(s, e), e);
 }
 
