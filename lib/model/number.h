@@ -10,10 +10,9 @@
 enum { HL_NUMBER_MAX = 32 };
 
 /* A finite double as a JSON number with a decimal point or an exponent, so that
- * readers take it for a double; returns its length (no NUL).  Whole numbers
- * and whole nanoseconds, nearly all that profiles hold, are printed from
- * integers; the rest by the shortest of %.15g to %.17g that comes back.  The C
- * locale must be in force. */
+ * readers take it for a double; returns its length (no NUL).  No shorter row of
+ * digits comes back as the same double; among the shortest it is the nearest.
+ * Whatever the locale; allocates nothing; safe in any thread. */
 size_t hl_number_format(double v, char out[HL_NUMBER_MAX]);
 
 #endif
