@@ -12,6 +12,7 @@ struct hl_region_node {
     char *name;         /* the last segment; NULL for the root */
     size_t path;        /* index in the catalog, or SIZE_MAX */
     size_t first, next; /* first child, next sibling: node indices, 0 none */
+    size_t parent;      /* the root's is the root */
     size_t depth;       /* root 0 */
 };
 
