@@ -7,8 +7,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,86 +76,245 @@ int hl_path_pread_all(int fd, void *p, size_t n, off_t at)
     return 0;
 }
 
+/* ---- outputs ---- */
+
+/* Temporary names are ".heapline-HASH-RANDOM": short whatever the output's name is,
+ * and told from other people's files. */
+enum { TEMP_HASH_AT = 10, TEMP_RANDOM_AT = TEMP_HASH_AT + 17, TEMP_BYTES = 44 };
+
+static const char *last_part(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
+/* The folder of an output, for openat and friends. */
+static int open_folder(const char *name)
+{
+    const char *last = last_part(name);
+    char *folder = last == name ? strdup(".") : strndup(name, (size_t)(last - name));
+    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    int saved = errno;
+    free(folder);
+    errno = saved;
+    return fd;
+}
+
+static void temp_name(const char *name, char out[TEMP_BYTES])
+{
+    static uint64_t count;
+    uint64_t h = 14695981039346656037u, r;
+    for (const char *s = last_part(name); *s; s++)
+        h = (h ^ (unsigned char)*s) * 1099511628211u;
+    if (getrandom(&r, sizeof r, 0) != sizeof r)
+        r = (uint64_t)getpid() << 32 ^ ++count;
+    snprintf(out, TEMP_BYTES, ".heapline-%016llx-%016llx", (unsigned long long)h,
+             (unsigned long long)r);
+}
+
+/* A temporary file that no process holds (each holds a lock on its own). */
+static void remove_if_stale(int folder, const char *name)
+{
+    struct stat st;
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+        flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlinkat(folder, name, 0);
+    close(fd);
+}
+
+static void remove_stale(int folder, const char *output)
+{
+    char like[TEMP_BYTES];
+    struct dirent *de;
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    temp_name(output, like);
+    while (d && (de = readdir(d)))
+        if (!strncmp(de->d_name, like, TEMP_RANDOM_AT) &&
+            strlen(de->d_name) == strlen(like))
+            remove_if_stale(folder, de->d_name);
+    if (d)
+        closedir(d);
+    else if (fd >= 0)
+        close(fd);
+}
+
+/* A new file with a temporary name, locked; -1: errno. */
+static int make_named(int folder, const char *output, char temp[TEMP_BYTES])
+{
+    struct stat st;
+    for (int i = 0; i < 100; i++) {
+        temp_name(output, temp);
+        int fd = openat(folder, temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno == EEXIST)
+            continue;
+        if (fd < 0)
+            return -1;
+        /* Without locks nobody removes it but ourselves; with them, somebody may
+         * have taken it for stale before it was locked. */
+        if (flock(fd, LOCK_EX) || (fstat(fd, &st) == 0 && st.st_nlink > 0))
+            return fd;
+        close(fd);
+    }
+    errno = EEXIST;
+    return -1;
+}
+
+/* The path below which HDF5 can open the file, and commit can link it. */
+static int proc_path(struct hl_out *o)
+{
+    return asprintf(&o->temp, "/proc/self/fd/%d", o->fd) < 0 ? -1 : 0;
+}
+
+static int begin_nameless(struct hl_out *o)
+{
+    o->fd = openat(o->folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    if (o->fd < 0)
+        return -1;
+    if (proc_path(o) == 0 && access(o->temp, W_OK) == 0) {
+        flock(o->fd, LOCK_EX | LOCK_NB); /* for the moment when commit names it */
+        return 0;
+    }
+    free(o->temp);
+    o->temp = NULL;
+    close(o->fd);
+    o->fd = -1;
+    return -1;
+}
+
+static int begin_named(struct hl_out *o)
+{
+    char temp[TEMP_BYTES];
+    o->fd = make_named(o->folder, o->name, temp);
+    if (o->fd < 0)
+        return -1;
+    o->named = 1;
+    int prefix = (int)(last_part(o->name) - o->name);
+    if (asprintf(&o->temp, "%.*s%s", prefix, o->name, temp) >= 0)
+        return 0;
+    o->temp = NULL;
+    unlinkat(o->folder, temp, 0);
+    errno = ENOMEM;
+    return -1;
+}
+
+static int begin_stdio(struct hl_out *o)
+{
+    int fd = fcntl(o->fd, F_DUPFD_CLOEXEC, 0);
+    o->file = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!o->file && fd >= 0)
+        close(fd);
+    return o->file ? 0 : -1;
+}
+
 int hl_out_begin(struct hl_out *o, const char *name, int with_stdio, struct hl_err *e)
 {
     memset(o, 0, sizeof *o);
+    o->fd = -1;
     o->name = strdup(name);
-    if (!o->name || asprintf(&o->temp, "%s.XXXXXX", name) < 0) {
-        o->temp = NULL;
-        hl_out_abort(o);
-        return hl_fail(e, ENOMEM, "%s: no memory left", name);
-    }
-    int fd = mkostemp(o->temp, O_CLOEXEC);
-    if (fd < 0) {
-        hl_fail_errno(e, "cannot write %s", name);
-        free(o->temp);
-        o->temp = NULL;
-        hl_out_abort(o);
-        return -1;
-    }
-    /* mkostemp makes 0600; outputs get what the user's umask allows. */
-    mode_t mask = umask(0);
-    umask(mask);
-    fchmod(fd, 0666 & ~mask);
-    o->file = with_stdio ? fdopen(fd, "w") : NULL;
-    if (!o->file)
-        close(fd);
-    if (with_stdio && !o->file) {
-        hl_fail_errno(e, "cannot write %s", name);
-        hl_out_abort(o);
-        return -1;
-    }
-    return 0;
+    o->folder = open_folder(name);
+    if (o->folder >= 0)
+        remove_stale(o->folder, name);
+    if (o->name && o->folder >= 0 && (begin_nameless(o) == 0 || begin_named(o) == 0) &&
+        (!with_stdio || begin_stdio(o) == 0))
+        return 0;
+    hl_fail_errno(e, "cannot write %s", name);
+    hl_out_abort(o);
+    return -1;
 }
 
-static int sync_file(const char *name)
+void hl_out_hurry(struct hl_out *o, off_t n_written)
 {
-    int fd = open(name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    int r = fsync(fd);
-    close(fd);
-    return r;
+    enum { STEP = 8 << 20 };
+    off_t end = n_written & ~(off_t)(STEP - 1);
+    if (end <= o->hurried)
+        return;
+    sync_file_range(o->fd, o->hurried, end - o->hurried, SYNC_FILE_RANGE_WRITE);
+    o->hurried = end;
 }
 
 int hl_out_finish(struct hl_out *o, struct hl_err *e)
 {
-    int bad = 0;
-    if (o->file) {
-        bad = fflush(o->file) || ferror(o->file) || fsync(fileno(o->file));
-        int saved = errno;
-        bad |= fclose(o->file) && !bad;
-        errno = bad ? saved : errno;
-        o->file = NULL;
-    } else {
-        bad = sync_file(o->temp);
-    }
+    int bad = o->file && (fflush(o->file) || ferror(o->file));
+    int saved = errno;
+    if (o->file)
+        bad |= fclose(o->file) && !bad && (saved = errno, 1);
+    o->file = NULL;
+    errno = saved;
+    bad = bad || fsync(o->fd);
     return bad ? hl_fail_errno(e, "cannot write %s", o->name) : 0;
+}
+
+/* Give the nameless file a temporary name beside the final one. */
+static int link_temp(struct hl_out *o, char temp[TEMP_BYTES])
+{
+    for (int i = 0; i < 100; i++) {
+        temp_name(o->name, temp);
+        if (linkat(AT_FDCWD, o->temp, o->folder, temp, AT_SYMLINK_FOLLOW) == 0)
+            return 0;
+        if (errno != EEXIST)
+            return -1;
+    }
+    return -1;
+}
+
+static int appear_nameless(struct hl_out *o, const char *last)
+{
+    char temp[TEMP_BYTES];
+    if (linkat(AT_FDCWD, o->temp, o->folder, last, AT_SYMLINK_FOLLOW) == 0)
+        return 0; /* nothing was there */
+    if (errno != EEXIST || link_temp(o, temp))
+        return -1;
+    if (renameat(o->folder, temp, o->folder, last) == 0)
+        return 0;
+    int saved = errno;
+    unlinkat(o->folder, temp, 0);
+    errno = saved;
+    return -1;
+}
+
+static int appear_named(struct hl_out *o, const char *last)
+{
+    if (renameat(o->folder, last_part(o->temp), o->folder, last))
+        return -1;
+    o->named = 0;
+    return 0;
 }
 
 int hl_out_commit(struct hl_out *o, struct hl_err *e)
 {
-    if (rename(o->temp, o->name)) {
-        hl_fail_errno(e, "cannot write %s", o->name);
-        hl_out_abort(o);
-        return -1;
-    }
-    free(o->temp);
-    o->temp = NULL;
+    const char *last = last_part(o->name);
+    int bad = o->file ? hl_out_finish(o, e) : 0;
+    if (!bad && (o->named ? appear_named(o, last) : appear_nameless(o, last)))
+        bad = hl_fail_errno(e, "cannot write %s", o->name);
+    /* The name too must outlive a crash; some file systems cannot be asked. */
+    if (!bad && fsync(o->folder) && errno != EINVAL && errno != EBADF && errno != ENOTSUP)
+        bad = hl_fail_errno(e, "cannot write the folder of %s", o->name);
     hl_out_abort(o);
-    return 0;
+    return bad;
 }
 
 void hl_out_abort(struct hl_out *o)
 {
+    if (!o->name)
+        return; /* never begun, or ended */
     if (o->file)
         fclose(o->file);
-    if (o->temp)
-        unlink(o->temp);
+    if (o->named && o->temp)
+        unlinkat(o->folder, last_part(o->temp), 0);
+    if (o->fd >= 0)
+        close(o->fd);
+    if (o->folder >= 0)
+        close(o->folder);
     free(o->temp);
     free(o->name);
     memset(o, 0, sizeof *o);
 }
+
+/* ---- trees ---- */
 
 static int remove_below(int dirfd)
 {

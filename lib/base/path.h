@@ -26,19 +26,29 @@ int hl_path_write_all(int fd, const void *p, size_t n);
 /* Read exactly n bytes at an offset. 0; 1 when the file ends before; -1. */
 int hl_path_pread_all(int fd, void *p, size_t n, off_t at);
 
-/* An output under its temporary name, beside its final one. */
+/* An output until it appears under its name: a file without a name in the target
+ * folder, which goes with the process however that ends; where the file system has no
+ * such files, one with a temporary name, locked as long as a process holds it. */
 struct hl_out {
-    FILE *file; /* buffered; NULL when only the name is wanted (HDF5) */
+    FILE *file; /* buffered; NULL when it was not wanted, and after finish */
+    int fd;     /* the file itself, until commit or abort */
     char *name; /* final */
-    char *temp; /* temporary, in the same folder */
+    char *temp; /* by this path this process can open it too (HDF5) */
+    int folder; /* that it is in */
+    int named;  /* temp is a name in the folder */
+    off_t hurried;
 };
-/* Begin: makes the temporary file.  with_stdio: open o->file as well. */
+/* Begin; also removes temporary files of the same output that nobody holds any more.
+ * with_stdio: open o->file as well. */
 int hl_out_begin(struct hl_out *o, const char *name, int with_stdio, struct hl_err *e);
+/* So much is written: let the disk begin with it, so that finish need not wait long. */
+void hl_out_hurry(struct hl_out *o, off_t n_written);
 /* Flush and sync; o->file is closed. */
 int hl_out_finish(struct hl_out *o, struct hl_err *e);
-/* After finish: rename over the final name. */
+/* After finish (which it does itself if o->file is still open): the file takes its
+ * final name, in place of what was there.  Ends o, also when it fails. */
 int hl_out_commit(struct hl_out *o, struct hl_err *e);
-/* Remove the temporary file; frees what is held.  Harmless after commit. */
+/* Remove every trace; frees what is held.  Harmless after commit. */
 void hl_out_abort(struct hl_out *o);
 
 /* Remove a folder and all below it, never following links. 0 or -1. */

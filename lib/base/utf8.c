@@ -6,6 +6,8 @@
 
 #include "region_name.h"
 
+#include <string.h>
+
 int hl_utf8_clean(struct hl_buf *b, const char *s)
 {
     while (*s) {
@@ -18,4 +20,15 @@ int hl_utf8_clean(struct hl_buf *b, const char *s)
         return -1;
     b->p[b->n] = 0;
     return 0;
+}
+
+const char *hl_utf8_text(struct hl_buf *b, const char *s, uint64_t *n_replaced)
+{
+    if (hl_is_utf8(s, strlen(s)))
+        return s;
+    b->n = b->head = 0;
+    if (hl_utf8_clean(b, s))
+        return NULL;
+    ++*n_replaced;
+    return (const char *)b->p;
 }

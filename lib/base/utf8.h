@@ -11,4 +11,8 @@
  * behind the text, not counted.  0 or -1 (no memory). */
 int hl_utf8_clean(struct hl_buf *b, const char *s);
 
+/* s itself if it is UTF-8; else made so in b, which is reused, and counted.  NULL: no
+ * memory. */
+const char *hl_utf8_text(struct hl_buf *b, const char *s, uint64_t *n_replaced);
+
 #endif

@@ -22,9 +22,14 @@ struct piece {
     size_t cell;
 };
 
+enum { BUFFER_BYTES = 1 << 20, SLACK = 64 }; /* slack: a number and what is beside it */
+
 struct json_sink {
     struct hl_sink base;
     struct hl_out out;
+    char *buffer; /* BUFFER_BYTES + SLACK */
+    size_t n_held;
+    off_t n_written;
     const struct hl_run *run;
     struct hl_buf text; /* of all pieces */
     struct piece *piece;
@@ -44,27 +49,58 @@ static int no_memory(struct json_sink *j, struct hl_err *e)
     return hl_fail(e, ENOMEM, "%s: no memory left", j->out.name);
 }
 
-static int put(struct json_sink *j, const char *p, size_t n)
+static int flush(struct json_sink *j, struct hl_err *e)
 {
-    return fwrite(p, 1, n, j->out.file) == n ? 0 : -1;
+    if (hl_path_write_all(j->out.fd, j->buffer, j->n_held))
+        return hl_fail_errno(e, "cannot write %s", j->out.name);
+    j->n_written += (off_t)j->n_held;
+    j->n_held = 0;
+    hl_out_hurry(&j->out, j->n_written);
+    return 0;
 }
 
-static int put_text(struct json_sink *j, const char *s)
+static int put(struct json_sink *j, const char *p, size_t n, struct hl_err *e)
 {
-    return put(j, s, strlen(s));
+    while (n > BUFFER_BYTES - j->n_held) {
+        size_t k = BUFFER_BYTES - j->n_held;
+        memcpy(j->buffer + j->n_held, p, k);
+        j->n_held += k;
+        p += k;
+        n -= k;
+        if (flush(j, e))
+            return -1;
+    }
+    memcpy(j->buffer + j->n_held, p, n);
+    j->n_held += n;
+    return 0;
+}
+
+static int put_text(struct json_sink *j, const char *s, struct hl_err *e)
+{
+    return put(j, s, strlen(s), e);
 }
 
 /* s as a JSON string; bytes that are not UTF-8 become U+FFFD. */
-static int add_string(struct hl_buf *b, const char *s)
+static int add_string(struct hl_buf *b, const char *s, uint64_t *n_replaced)
 {
     struct hl_buf clean = {0};
-    int bad = hl_utf8_clean(&clean, s);
+    const char *text = hl_utf8_text(&clean, s, n_replaced);
     struct json_object *o =
-        bad ? NULL : json_object_new_string_len((char *)clean.p, (int)clean.n);
+        text ? json_object_new_string_len(text, (int)strlen(text)) : NULL;
     const char *t =
         o ? json_object_to_json_string_ext(o, JSON_C_TO_STRING_NOSLASHESCAPE) : NULL;
-    bad = !t || hl_buf_add(b, t, strlen(t));
+    int bad = !t || hl_buf_add(b, t, strlen(t));
     json_object_put(o);
+    hl_buf_fini(&clean);
+    return bad ? -1 : 0;
+}
+
+/* A value that is JSON already. */
+static int add_json(struct hl_buf *b, const char *json, uint64_t *n_replaced)
+{
+    struct hl_buf clean = {0};
+    const char *text = hl_utf8_text(&clean, json, n_replaced);
+    int bad = !text || hl_buf_add(b, text, strlen(text));
     hl_buf_fini(&clean);
     return bad ? -1 : 0;
 }
@@ -93,6 +129,7 @@ static int add(struct json_sink *j, const char *s)
 static int compile_node(struct json_sink *j, const struct hl_region_tree *t, size_t node)
 {
     const struct hl_region_node *n = &t->node[node];
+    uint64_t again = 0; /* names that were changed are counted in the list of paths */
     int bad = add(j, "{");
     if (n->path != SIZE_MAX) {
         size_t cell = j->run->catalog->metrics.n + 2 * n->path;
@@ -102,7 +139,7 @@ static int compile_node(struct json_sink *j, const struct hl_region_tree *t, siz
     for (size_t i = n->first; i && !bad; i = t->node[i].next) {
         if (i != n->first || n->path != SIZE_MAX)
             bad = add(j, ",");
-        bad = bad || add_string(&j->text, t->node[i].name) || add(j, ":") ||
+        bad = bad || add_string(&j->text, t->node[i].name, &again) || add(j, ":") ||
               compile_node(j, t, i);
     }
     return bad || add(j, "}") ? -1 : 0;
@@ -122,21 +159,25 @@ static int compile_frame(struct json_sink *j)
     return bad ? -1 : 0;
 }
 
-static int add_names(struct hl_buf *b, const char *field, const struct hl_names *l)
+static int add_names(struct json_sink *j, struct hl_buf *b, const char *field,
+                     const struct hl_names *l)
 {
     int bad = hl_buf_printf(b, "  \"%s\": [", field);
     for (size_t i = 0; i < l->n && !bad; i++)
-        bad = (i && hl_buf_add(b, ", ", 2)) || add_string(b, l->name[i]);
+        bad = (i && hl_buf_add(b, ", ", 2)) ||
+              add_string(b, l->name[i], &j->base.n_replaced);
     return bad || hl_buf_add(b, "],\n", 3) ? -1 : 0;
 }
 
-static int add_run_id(struct hl_buf *b, const struct hl_run *run)
+static int add_run_id(struct json_sink *j, struct hl_buf *b)
 {
-    int bad = hl_buf_printf(b, "  \"run_id\": ") || add_string(b, run->run_id) ||
+    const struct hl_run *run = j->run;
+    uint64_t *n = &j->base.n_replaced;
+    int bad = hl_buf_printf(b, "  \"run_id\": ") || add_string(b, run->run_id, n) ||
               hl_buf_printf(b, ",\n  \"metadata\": {");
     for (size_t i = 0; i < run->n_meta && !bad; i++)
-        bad = (i && hl_buf_add(b, ", ", 2)) || add_string(b, run->meta[i].key) ||
-              hl_buf_printf(b, ": %s", run->meta[i].json);
+        bad = (i && hl_buf_add(b, ", ", 2)) || add_string(b, run->meta[i].key, n) ||
+              hl_buf_add(b, ": ", 2) || add_json(b, run->meta[i].json, n);
     return bad || hl_buf_printf(b, "},\n") ? -1 : 0;
 }
 
@@ -149,18 +190,18 @@ static int json_begin(struct hl_sink *s, const struct hl_run *run, struct hl_err
     j->stride = hl_catalog_stride(run->catalog);
     int bad = hl_buf_printf(&b, "{\n  \"schema_version\": %d,\n  \"openpfc_version\": ",
                             v3 ? 3 : 2) ||
-              add_string(&b, run->app_version) || hl_buf_printf(&b, ",\n") ||
-              (v3 && add_run_id(&b, run)) ||
+              add_string(&b, run->app_version, &j->base.n_replaced) ||
+              hl_buf_printf(&b, ",\n") || (v3 && add_run_id(j, &b)) ||
               hl_buf_printf(&b, "  \"n_mpi_ranks\": %llu,\n  \"total_frames\": %llu,\n",
                             (unsigned long long)run->n_ranks,
                             (unsigned long long)run->total_frames) ||
-              add_names(&b, "frame_metric_names", &run->catalog->metrics) ||
-              add_names(&b, "region_paths", &run->catalog->paths) ||
+              add_names(j, &b, "frame_metric_names", &run->catalog->metrics) ||
+              add_names(j, &b, "region_paths", &run->catalog->paths) ||
               hl_buf_printf(&b, "  \"ranks\": [") || compile_frame(j);
     if (bad)
         no_memory(j, e);
-    else if (put(j, (char *)b.p, b.n))
-        bad = hl_fail_errno(e, "cannot write %s", j->out.name);
+    else
+        bad = put(j, (char *)b.p, b.n, e);
     hl_buf_fini(&b);
     return bad ? -1 : 0;
 }
@@ -171,11 +212,12 @@ static int json_rank_begin(struct hl_sink *s, uint64_t rank, uint64_t n_frames,
     struct json_sink *j = self(s);
     j->skip = 0;
     j->any_frame = 0;
-    int n = fprintf(
-        j->out.file, "%s\n  {\"mpi_rank\": %llu, \"n_frames\": %llu, \"frames\": [",
+    char text[128];
+    int n = snprintf(
+        text, sizeof text, "%s\n  {\"mpi_rank\": %llu, \"n_frames\": %llu, \"frames\": [",
         j->any_rank ? "," : "", (unsigned long long)rank, (unsigned long long)n_frames);
     j->any_rank = 1;
-    return n < 0 ? hl_fail_errno(e, "cannot write %s", j->out.name) : 0;
+    return put(j, text, (size_t)n, e);
 }
 
 static int json_other_begin(struct hl_sink *s, int64_t pid, const char *host,
@@ -186,42 +228,51 @@ static int json_other_begin(struct hl_sink *s, int64_t pid, const char *host,
     return 0;
 }
 
-static int put_frame(struct json_sink *j, const double *cells)
+/* Behind a number there is always room: the buffer has slack. */
+static int put_cell(struct json_sink *j, double v, struct hl_err *e)
+{
+    char *at = j->buffer + j->n_held;
+    if (isfinite(v)) {
+        j->n_held += hl_number_format(v, at);
+    } else {
+        memcpy(at, "null", 4);
+        j->n_held += 4;
+        j->base.n_nulls += hl_is_lacking(v) ? 0 : 1;
+    }
+    return j->n_held < BUFFER_BYTES ? 0 : flush(j, e);
+}
+
+static int put_frame(struct json_sink *j, const double *cells, struct hl_err *e)
 {
     const char *text = (char *)j->text.p;
-    char number[HL_NUMBER_MAX];
-    int bad = put_text(j, j->any_frame ? ",\n" : "\n");
+    int bad = put_text(j, j->any_frame ? ",\n" : "\n", e);
     j->any_frame = 1;
-    for (size_t i = 0; i < j->n_pieces && !bad; i++) {
-        double v = cells[j->piece[i].cell];
-        bad = put(j, text + j->piece[i].off, j->piece[i].len) ||
-              (isfinite(v) ? put(j, number, hl_number_format(v, number))
-                           : put(j, "null", 4));
-    }
-    return bad || put(j, text + j->piece_start, j->text.n - j->piece_start) ? -1 : 0;
+    for (size_t i = 0; i < j->n_pieces && !bad; i++)
+        bad = put(j, text + j->piece[i].off, j->piece[i].len, e) ||
+              put_cell(j, cells[j->piece[i].cell], e);
+    return bad || put(j, text + j->piece_start, j->text.n - j->piece_start, e) ? -1 : 0;
 }
 
 static int json_rows(struct hl_sink *s, const double *cells, size_t n, struct hl_err *e)
 {
     struct json_sink *j = self(s);
     for (size_t i = 0; i < n && !j->skip; i++)
-        if (put_frame(j, cells + i * j->stride))
-            return hl_fail_errno(e, "cannot write %s", j->out.name);
+        if (put_frame(j, cells + i * j->stride, e))
+            return -1;
     return 0;
 }
 
 static int json_rank_end(struct hl_sink *s, struct hl_err *e)
 {
     struct json_sink *j = self(s);
-    if (!j->skip && put_text(j, j->any_frame ? "\n  ]}" : "]}"))
-        return hl_fail_errno(e, "cannot write %s", j->out.name);
-    return 0;
+    return j->skip ? 0 : put_text(j, j->any_frame ? "\n  ]}" : "]}", e);
 }
 
 static void free_parts(struct json_sink *j)
 {
     hl_buf_fini(&j->text);
     free(j->piece);
+    free(j->buffer);
     free(j);
 }
 
@@ -234,8 +285,8 @@ static void json_abort(struct hl_sink *s)
 static int json_finish(struct hl_sink *s, struct hl_err *e)
 {
     struct json_sink *j = self(s);
-    if (put_text(j, "\n  ]\n}\n"))
-        return hl_fail_errno(e, "cannot write %s", j->out.name);
+    if (put_text(j, "\n  ]\n}\n", e) || flush(j, e))
+        return -1;
     return hl_out_finish(&j->out, e);
 }
 
@@ -260,13 +311,14 @@ static const struct hl_sink_ops ops = {
 struct hl_sink *hl_json_sink(const char *name, struct hl_err *e)
 {
     struct json_sink *j = calloc(1, sizeof *j);
-    if (!j) {
+    if (!j || !(j->buffer = malloc(BUFFER_BYTES + SLACK))) {
+        free(j);
         hl_fail(e, ENOMEM, "%s: no memory left", name);
         return NULL;
     }
     j->base.ops = &ops;
-    if (hl_out_begin(&j->out, name, 1, e)) {
-        free(j);
+    if (hl_out_begin(&j->out, name, 0, e)) {
+        free_parts(j);
         return NULL;
     }
     return &j->base;
