@@ -29,7 +29,7 @@ libhl_io_la_SOURCES = lib/io/json_out.c lib/io/meta.c lib/io/meta.h lib/io/json_
 libhl_io_la_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
 libhl_io_la_LIBADD = libhl-model.la $(JSON_LIBS)
 if HAVE_HDF5
-libhl_io_la_SOURCES += lib/io/h5_out.c lib/io/h5_heap.c lib/io/h5_priv.h lib/io/h5_in.c lib/io/h5_in.h lib/io/h5_flat_in.c
+libhl_io_la_SOURCES += lib/io/h5_out.c lib/io/h5_file.c lib/io/h5_rows.c lib/io/h5_timeline.c lib/io/h5_heap.c lib/io/h5_priv.h lib/io/h5_in.c lib/io/h5_in.h lib/io/h5_flat_in.c
 libhl_io_la_CFLAGS += $(HDF5_CFLAGS)
 libhl_io_la_LIBADD += $(HDF5_LIBS)
 endif

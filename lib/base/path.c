@@ -226,6 +226,18 @@ int hl_out_begin(struct hl_out *o, const char *name, int with_stdio, struct hl_e
     return -1;
 }
 
+int hl_out_scratch(struct hl_out *o)
+{
+    char temp[TEMP_BYTES];
+    int fd = openat(o->folder, ".", O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        return fd;
+    fd = make_named(o->folder, o->name, temp);
+    if (fd >= 0)
+        unlinkat(o->folder, temp, 0);
+    return fd;
+}
+
 void hl_out_hurry(struct hl_out *o, off_t n_written)
 {
     enum { STEP = 8 << 20 };

@@ -41,6 +41,9 @@ struct hl_out {
 /* Begin; also removes temporary files of the same output that nobody holds any more.
  * with_stdio: open o->file as well. */
 int hl_out_begin(struct hl_out *o, const char *name, int with_stdio, struct hl_err *e);
+/* A file without a name in the same folder, for what does not fit into memory; -1:
+ * errno.  The caller closes it. */
+int hl_out_scratch(struct hl_out *o);
 /* So much is written: let the disk begin with it, so that finish need not wait long. */
 void hl_out_hurry(struct hl_out *o, off_t n_written);
 /* Flush and sync; o->file is closed. */

@@ -32,3 +32,19 @@ const char *hl_utf8_text(struct hl_buf *b, const char *s, uint64_t *n_replaced)
     ++*n_replaced;
     return (const char *)b->p;
 }
+
+int hl_utf8_clean_in_place(char *text, size_t cap)
+{
+    struct hl_buf b = {0};
+    if (hl_is_utf8(text, strlen(text)))
+        return 0;
+    if (hl_utf8_clean(&b, text) == 0) {
+        size_t n = b.n < cap ? b.n : cap - 1;
+        while (n && n < b.n && (b.p[n] & 0xc0) == 0x80)
+            n--; /* not within a character */
+        memcpy(text, b.p, n);
+        text[n] = 0;
+    }
+    hl_buf_fini(&b);
+    return 1;
+}

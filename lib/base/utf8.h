@@ -15,4 +15,8 @@ int hl_utf8_clean(struct hl_buf *b, const char *s);
  * memory. */
 const char *hl_utf8_text(struct hl_buf *b, const char *s, uint64_t *n_replaced);
 
+/* The same within the text's own cap bytes; what does not fit is cut off.  1 when it
+ * was changed, else 0. */
+int hl_utf8_clean_in_place(char *text, size_t cap);
+
 #endif

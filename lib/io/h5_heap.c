@@ -149,6 +149,7 @@ static int make_table(struct h5_sink *h, struct h5_table *t)
 
 static int flush_table(struct h5_sink *h, struct h5_table *t, int final, struct hl_err *e)
 {
+    h5_arm();
     if (t->group < 0 && make_table(h, t))
         return h5_fail(h, e, t->name);
     for (size_t col = 0; col < H5_N_HEAP_COLUMNS; col++)
@@ -166,7 +167,10 @@ static int add_row(struct h5_sink *h, struct h5_table *t, const struct hl_heap_r
         t->row = calloc(H5_HEAP_BATCH, sizeof *t->row);
     if (!t->row)
         return hl_fail(e, ENOMEM, "%s: no memory left", h->out.name);
+    struct hl_record *r = &t->row[t->n_held].record;
     t->row[t->n_held++] = *row;
+    h->base.n_replaced += hl_utf8_clean_in_place(r->host, sizeof r->host) ? 1 : 0;
+    h->base.n_replaced += hl_utf8_clean_in_place(r->job, sizeof r->job) ? 1 : 0;
     return t->n_held == H5_HEAP_BATCH ? flush_table(h, t, 0, e) : 0;
 }
 
@@ -182,16 +186,54 @@ int h5_image_row(struct hl_sink *s, const struct hl_heap_row *row, struct hl_err
     return add_row(h, &h->images, row, e);
 }
 
+/* final: nothing was written before, and no more follow. */
+static int flush_missing(struct h5_sink *h, int final)
+{
+    hsize_t start = h->n_missing_written, n = h->n_missing, whole = start + n,
+            unlimited = H5S_UNLIMITED, chunk = H5_MISSING_BATCH;
+    if (final)
+        return h5_names(h, h->own_base, "missing", h->missing, n);
+    hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE),
+          all = H5Screate_simple(1, &whole, &unlimited),
+          mem = H5Screate_simple(1, &n, NULL);
+    H5Pset_chunk(dcpl, 1, &chunk);
+    hid_t d = start ? H5Dopen2(h->own_base, "missing", H5P_DEFAULT)
+                    : H5Dcreate2(h->own_base, "missing", h->text_type, all, H5P_DEFAULT,
+                                 dcpl, H5P_DEFAULT);
+    H5Sselect_hyperslab(all, H5S_SELECT_SET, &start, NULL, &n, NULL);
+    int bad = d < 0 || (start && H5Dset_extent(d, &whole) < 0) ||
+              H5Dwrite(d, h->text_type, mem, all, H5P_DEFAULT, h->missing) < 0;
+    H5Dclose(d);
+    H5Sclose(mem);
+    H5Sclose(all);
+    H5Pclose(dcpl);
+    h->n_missing_written = whole;
+    return bad ? -1 : 0;
+}
+
+static void forget_missing(struct h5_sink *h)
+{
+    for (size_t i = 0; i < h->n_missing; i++)
+        free(h->missing[i]);
+    h->n_missing = 0;
+}
+
 int h5_missing(struct hl_sink *s, const char *text, struct hl_err *e)
 {
     struct h5_sink *h = (struct h5_sink *)s;
-    char **p = realloc(h->missing, (h->n_missing + 1) * sizeof *p);
-    if (p)
-        h->missing = p;
-    if (!p || !(p[h->n_missing] = strdup(text)))
+    struct hl_buf clean = {0};
+    const char *t = h5_text(h, &clean, text);
+    char *copy = t ? strdup(t) : NULL;
+    hl_buf_fini(&clean);
+    h5_arm();
+    if (!copy)
         return hl_fail(e, ENOMEM, "%s: no memory left", h->out.name);
-    h->n_missing++;
-    return 0;
+    h->missing[h->n_missing++] = copy;
+    if (h->n_missing < H5_MISSING_BATCH)
+        return 0;
+    int bad = flush_missing(h, 0) ? h5_fail(h, e, "missing") : 0;
+    forget_missing(h);
+    return bad;
 }
 
 int h5_heap_begin(struct h5_sink *h, struct hl_err *e)
@@ -224,8 +266,7 @@ int h5_heap_end(struct h5_sink *h, struct hl_err *e)
         bad = flush_table(h, &h->heap, !h->heap.n_written, e);
     if (!bad && h->images.n_held)
         bad = flush_table(h, &h->images, !h->images.n_written, e);
-    if (!bad && h->n_missing &&
-        h5_names(h, h->own_base, "missing", h->missing, h->n_missing))
+    if (!bad && h->n_missing && flush_missing(h, !h->n_missing_written))
         bad = h5_fail(h, e, "missing");
     return bad;
 }
@@ -234,18 +275,20 @@ void h5_heap_fini(struct h5_sink *h)
 {
     free(h->heap.row);
     free(h->images.row);
-    for (size_t i = 0; i < h->n_missing; i++)
-        free(h->missing[i]);
-    free(h->missing);
+    free(h->points);
+    forget_missing(h);
 }
 
-void h5_process_name(hid_t group, int64_t pid, const char *host, char *out, size_t cap)
+void h5_process_name(struct h5_sink *h, hid_t group, int64_t pid, const char *host,
+                     char *out, size_t cap)
 {
-    char clean[HL_HOST_MAX + 1];
-    size_t n = 0;
-    for (; host[n] && n < HL_HOST_MAX; n++)
-        clean[n] = host[n] == '/' ? '_' : host[n];
-    clean[n] = 0;
+    struct hl_buf b = {0};
+    char clean[3 * HL_HOST_MAX + 1];
+    const char *text = h5_text(h, &b, host);
+    snprintf(clean, sizeof clean, "%s", text && *text ? text : "_");
+    hl_buf_fini(&b);
+    for (char *s = clean; *s; s++)
+        *s = *s == '/' ? '_' : *s;
     if (!strcmp(clean, ".") || !strcmp(clean, ".."))
         strcpy(clean, "_");
     snprintf(out, cap, "%lld@%s", (long long)pid, clean);

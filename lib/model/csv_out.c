@@ -5,7 +5,9 @@
 #include "path.h"
 #include "record.h"
 #include "sink.h"
+#include "utf8.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +38,10 @@ static int csv_begin(struct hl_sink *s, const struct hl_run *run, struct hl_err 
 static int csv_heap(struct hl_sink *s, const struct hl_heap_row *row, struct hl_err *e)
 {
     char text[HL_RECORD_ROW_MAX];
-    return put(self(s), text, hl_record_row(&row->record, text, sizeof text), e);
+    struct hl_record r = row->record;
+    s->n_replaced += hl_utf8_clean_in_place(r.host, sizeof r.host) ? 1 : 0;
+    s->n_replaced += hl_utf8_clean_in_place(r.job, sizeof r.job) ? 1 : 0;
+    return put(self(s), text, hl_record_row(&r, text, sizeof text), e);
 }
 
 static void csv_abort(struct hl_sink *s)
@@ -67,7 +72,7 @@ struct hl_sink *hl_csv_sink(const char *name, struct hl_err *e)
 {
     struct csv_sink *c = calloc(1, sizeof *c);
     if (!c) {
-        hl_fail(e, 12, "%s: no memory left", name);
+        hl_fail(e, ENOMEM, "%s: no memory left", name);
         return NULL;
     }
     c->base.ops = &ops;
