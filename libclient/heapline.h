@@ -30,7 +30,7 @@ extern "C" {
     X(0, OK, "no error")                                                                 \
     X(-1, EINVAL, "an argument is NULL or out of range")                                 \
     X(-2, ENOMEM, "no memory left")                                                      \
-    X(-3, ENAME, "the name is empty, too long, not UTF-8, or has control characters")    \
+    X(-3, ENAME, "the name is empty, too long, or has control characters")               \
     X(-4, ERESERVED, "the name is one that the export format uses itself")               \
     X(-5, EEXIST, "a session is already open, or the name is already registered")        \
     X(-6, ENOFRAME, "no frame is open")                                                  \

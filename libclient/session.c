@@ -84,8 +84,6 @@ static int take_metrics(heapline_session *s, const char *const *metrics, size_t 
         return HEAPLINE_EINVAL;
     for (size_t i = 0; i < n; i++) {
         int e = name_fault(metrics[i]);
-        if (!e && !hl_is_utf8(metrics[i], strlen(metrics[i])))
-            e = HEAPLINE_ENAME;
         if (e)
             return e;
         size_t len = strlen(metrics[i]);

@@ -15,3 +15,16 @@ tests_unit_test_model_SOURCES = tests/unit/test_model.c
 tests_unit_test_model_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_model_CFLAGS = $(unit_cflags)
 tests_unit_test_model_LDADD = libhl-model.la libhl-base.la libhl-leaf.la $(CHECK_LIBS) -lm
+
+# Ratios of the writers to bare loops; never pass or fail.
+if HAVE_HDF5
+EXTRA_PROGRAMS += tests/bench/export_write
+endif
+tests_bench_export_write_SOURCES = tests/bench/export_write.c
+tests_bench_export_write_CFLAGS = $(AM_CFLAGS) $(HDF5_CFLAGS) $(JSON_CFLAGS)
+tests_bench_export_write_LDADD = libhl-io.la libhl-model.la libhl-base.la libhl-leaf.la \
+  $(HDF5_LIBS) $(JSON_LIBS)
+EXTRA_DIST += tests/bench/export.sh
+.PHONY: bench-export
+bench-export: tests/bench/export_write$(EXEEXT)
+	$(top_srcdir)/tests/bench/export.sh .

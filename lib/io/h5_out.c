@@ -338,7 +338,7 @@ struct hl_sink *hl_h5_sink(const char *name, struct hl_err *e)
     h5_arm();
     h->base.ops = &ops;
     h->file = h->ranks = h->other = h->own_base = h->timeline = h->at = -1;
-    h->compact = h->placed = h->groups = h->line = h->table = -1;
+    h->compact = h->placed = h->line = h->table = -1;
     h->heap.group = h->images.group = -1;
     h->scratch = -1;
     h->text_type = H5Tcopy(H5T_C_S1);

@@ -43,8 +43,8 @@ struct h5_sink {
     hid_t text_type;            /* variable-length ASCII, as the schema's strings are */
     struct hl_region_tree tree; /* its names are UTF-8 */
     /* rows */
-    hid_t compact, placed, groups; /* property lists */
-    hid_t line, table;             /* data spaces of space_frames frames */
+    hid_t compact, placed; /* property lists */
+    hid_t line, table;     /* data spaces of space_frames frames */
     uint64_t space_frames;
     size_t n_metrics, n_columns, batch_rows;
     size_t *column_of; /* by cell */

@@ -40,14 +40,12 @@ static int make_lists(struct h5_sink *h)
 {
     h->compact = H5Pcreate(H5P_DATASET_CREATE);
     h->placed = H5Pcreate(H5P_DATASET_CREATE);
-    h->groups = H5Pcreate(H5P_GROUP_CREATE);
-    return h->compact < 0 || h->placed < 0 || h->groups < 0 ||
+    return h->compact < 0 || h->placed < 0 ||
                    H5Pset_layout(h->compact, H5D_COMPACT) < 0 ||
                    H5Pset_obj_track_times(h->compact, 0) < 0 ||
                    H5Pset_alloc_time(h->placed, H5D_ALLOC_TIME_EARLY) < 0 ||
                    H5Pset_fill_time(h->placed, H5D_FILL_TIME_NEVER) < 0 ||
-                   H5Pset_obj_track_times(h->placed, 0) < 0 ||
-                   H5Pset_link_phase_change(h->groups, 32, 16) < 0
+                   H5Pset_obj_track_times(h->placed, 0) < 0
                ? -1
                : 0;
 }
@@ -81,7 +79,7 @@ static void close_spaces(struct h5_sink *h)
 
 void h5_rows_fini(struct h5_sink *h)
 {
-    hid_t list[] = {h->compact, h->placed, h->groups};
+    hid_t list[] = {h->compact, h->placed};
     close_spaces(h);
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (list[i] >= 0)
@@ -228,7 +226,7 @@ static int walk(struct h5_sink *h, hid_t at, size_t node)
               put_column(h, at, "exclusive", h->column_of[2 * n->path + 1]);
     for (size_t i = n->first; i && !bad; i = h->tree.node[i].next) {
         hid_t g =
-            H5Gcreate2(at, h->tree.node[i].name, H5P_DEFAULT, h->groups, H5P_DEFAULT);
+            H5Gcreate2(at, h->tree.node[i].name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
         bad = g < 0 || walk(h, g, i);
         if (g >= 0)
             H5Gclose(g);

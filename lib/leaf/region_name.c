@@ -102,9 +102,6 @@ static enum hl_path_kind check(const char *path, size_t len, const char **why)
     *why = "has a control character";
     if (hl_has_control(path, len))
         return HL_PATH_MALFORMED;
-    *why = "is not UTF-8";
-    if (!hl_is_utf8(path, len))
-        return HL_PATH_MALFORMED;
     do {
         size_t n = 0;
         while (at + n < len && path[at + n] != '/')

@@ -11,8 +11,7 @@
 
 enum hl_path_kind {
     HL_PATH_OK = 0,
-    HL_PATH_MALFORMED = 1, /* empty, too long, an empty segment, a control character,
-                            * not UTF-8 */
+    HL_PATH_MALFORMED = 1, /* empty, too long, an empty segment, a control character */
     HL_PATH_RESERVED = 2   /* a segment that the format uses itself */
 };
 
@@ -30,8 +29,7 @@ int hl_has_control(const char *s, size_t len);
  * NUL, overlong, a surrogate or beyond U+10FFFF. */
 size_t hl_utf8_sequence(const char *text);
 
-/* Is the text UTF-8?  The exports are, and a name that had to be changed for
- * them could become that of another region. */
+/* Is the text UTF-8?  The exports are: other bytes are replaced in them. */
 int hl_is_utf8(const char *s, size_t len);
 
 #endif

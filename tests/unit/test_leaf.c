@@ -555,11 +555,10 @@ END_TEST
 START_TEST(region_paths_the_format_cannot_hold_are_named)
 {
     static const char *const fine[] = {
-        "a",          "a/b", "step/halo exchange", "a/frame_scalars",
-        "a/n_frames", "...", "inclusive_x",        "\xc3\xa4/b"};
-    static const char *const malformed[] = {"",       "/",     "a/",          "/a",
-                                            "a//b",   "a\nb",  "a\x7f",       "bad\xff",
-                                            "\xe4/b", "a\xc3", "\xed\xa0\x80"};
+        "a",          "a/b",   "step/halo exchange", "a/frame_scalars",
+        "a/n_frames", "...",   "inclusive_x",        "\xc3\xa4/b",
+        "bad\xff",    "\xe4/b"}; /* not UTF-8: the exports replace those bytes */
+    static const char *const malformed[] = {"", "/", "a/", "/a", "a//b", "a\nb", "a\x7f"};
     static const char *const reserved[] = {".",           "..",        "a/./b",
                                            "a/..",        "inclusive", "a/exclusive",
                                            "exclusive/a", "n_frames",  "frame_scalars/a"};
