@@ -5,7 +5,14 @@ tests_support_replay_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/libclient
 tests_support_replay_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
 tests_support_replay_LDADD = libhl-io.la libhl-model.la libhl-base.la libhl-leaf.la \
   libheapline.la $(JSON_LIBS)
-EXTRA_DIST += tests/support/compare_export.py
+EXTRA_DIST += tests/support/compare_export.py tests/support/check_random_export.py
+
+check_PROGRAMS += tests/support/export_random
+tests_support_export_random_SOURCES = tests/support/export_random.c
+tests_support_export_random_LDADD = libhl-io.la libhl-model.la libhl-base.la libhl-leaf.la \
+  $(JSON_LIBS)
+TESTS += tests/system/writers.test
+EXTRA_DIST += tests/system/writers.test
 
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/test_model

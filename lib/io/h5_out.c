@@ -167,6 +167,7 @@ static hid_t make_payload(struct h5_sink *h, const struct hl_run *run)
     if (h->run_name[0]) {
         int bad = h5_attr_int(root, "schema_version", H5T_STD_I32LE, 3) ||
                   h5_attr_text(h, root, "openpfc_version", run->app_version);
+        h->base.n_replaced = 0; /* the same text again below, counted there */
         hid_t runs = h5_group(root, "runs");
         payload = bad ? -1 : h5_group(runs, h->run_name);
         if (payload >= 0 && write_meta(h, payload, run)) {
