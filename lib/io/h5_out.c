@@ -157,6 +157,17 @@ static int clean_tree(struct h5_sink *h)
     return 0;
 }
 
+/* A run's group, in whose header all attributes stay, however much metadata there is:
+ * HDF5 up to 1.10.8 cannot copy strings from its other store (h5copy crashes). */
+static hid_t make_run(hid_t at, const char *name)
+{
+    hid_t gcpl = H5Pcreate(H5P_GROUP_CREATE);
+    H5Pset_attr_phase_change(gcpl, 65535, 0);
+    hid_t g = H5Gcreate2(at, name, H5P_DEFAULT, gcpl, H5P_DEFAULT);
+    H5Pclose(gcpl);
+    return g;
+}
+
 /* The group that holds the payload: openpfc/profiling, or a run below it. */
 static hid_t make_payload(struct h5_sink *h, const struct hl_run *run)
 {
@@ -169,7 +180,7 @@ static hid_t make_payload(struct h5_sink *h, const struct hl_run *run)
                   h5_attr_text(h, root, "openpfc_version", run->app_version);
         h->base.n_replaced = 0; /* the same text again below, counted there */
         hid_t runs = h5_group(root, "runs");
-        payload = bad ? -1 : h5_group(runs, h->run_name);
+        payload = bad ? -1 : make_run(runs, h->run_name);
         if (payload >= 0 && write_meta(h, payload, run)) {
             H5Gclose(payload);
             payload = -1;
