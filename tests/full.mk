@@ -2,7 +2,7 @@
 # Long or privileged cases, apart from make check.
 full_tests = tests/full/configurations.test tests/full/sanitizers.test \
   tests/full/preload-model.test tests/full/valgrind.test \
-  tests/full/real-programs.test tests/full/distcheck.test
+  tests/full/real-programs.test tests/full/distcheck.test tests/full/export.test
 EXTRA_DIST += $(full_tests) tests/support/full.sh
 
 .PHONY: check-full check-units bench

@@ -12,7 +12,7 @@ tests_support_export_random_SOURCES = tests/support/export_random.c
 tests_support_export_random_LDADD = libhl-io.la libhl-model.la libhl-base.la libhl-leaf.la \
   $(JSON_LIBS)
 TESTS += tests/system/writers.test
-EXTRA_DIST += tests/system/writers.test
+EXTRA_DIST += tests/system/writers.test tests/full/export.test
 
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/test_model

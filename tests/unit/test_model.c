@@ -334,6 +334,47 @@ START_TEST(numbers_come_back_bit_for_bit)
 }
 END_TEST
 
+/* Significant digits of a number's text. */
+static int digits_of(const char *s)
+{
+    int n = 0, zeros = 0;
+    for (; *s && *s != 'e'; s++) {
+        if (*s < '0' || *s > '9' || (!n && *s == '0'))
+            continue;
+        zeros = *s == '0' ? zeros + 1 : 0;
+        n++;
+    }
+    return n - zeros;
+}
+
+START_TEST(numbers_have_the_fewest_digits)
+{
+    char text[HL_NUMBER_MAX + 1], other[64];
+    uint64_t r = 88172645463325252u;
+    for (size_t i = 0; i < 200000; i++) {
+        double v;
+        r ^= r << 13;
+        r ^= r >> 7;
+        r ^= r << 17;
+        memcpy(&v, &r, sizeof v);
+        if (i < 2098)
+            v = ldexp(1, (int)i - 1074); /* powers of two, denormals too */
+        else if (i % 3 == 0)
+            v = (double)(r % 1000000) / 1e9;
+        else if (i % 3 == 1)
+            v = (double)(r % 1000) * pow(10, (double)(r >> 20 & 255));
+        if (!isfinite(v) || v == 0)
+            continue;
+        text[hl_number_format(v, text)] = 0;
+        ck_assert_msg(strtod(text, NULL) == v, "%a became %s", v, text);
+        snprintf(other, sizeof other, "%.*e",
+                 digits_of(text) > 1 ? digits_of(text) - 2 : 0, v);
+        ck_assert_msg(digits_of(text) == 1 || strtod(other, NULL) != v, "%s, though %s",
+                      text, other);
+    }
+}
+END_TEST
+
 START_TEST(statistics_are_those_of_the_schema)
 {
     double v[] = {4, 1, 3, 2}, w[] = {5, 1, 3};
@@ -364,6 +405,7 @@ int main(void)
     tcase_add_test(t, names_stay_findable_when_there_are_many);
     tcase_add_test(t, tree_makes_missing_parents);
     tcase_add_test(t, numbers_come_back_bit_for_bit);
+    tcase_add_test(t, numbers_have_the_fewest_digits);
     tcase_add_test(t, statistics_are_those_of_the_schema);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
