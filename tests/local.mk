@@ -22,3 +22,4 @@ include tests/load.mk
 include tests/fuzz.mk
 include tests/real.mk
 include tests/service.mk
+include tests/nodes.mk

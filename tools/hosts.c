@@ -26,6 +26,8 @@ int launch_is_here(const char *host)
 static int add_once(struct texts *hosts, const char *name, size_t n)
 {
     char host[256];
+    if (n && *name == '+') /* Open MPI's relative node: no name */
+        return 0;
     if (!n || n >= sizeof host || hosts->n >= HOSTS_MAX)
         return n >= sizeof host ? -1 : 0;
     memcpy(host, name, n);
@@ -114,35 +116,129 @@ static int add_file(struct texts *hosts, const char *name, struct hl_err *e)
     return 0;
 }
 
-static int is_one_of(const char *s, const char *const *names)
+/* ---- the launcher's line ---- */
+
+/* What an option of a launcher does to the words behind it. */
+enum takes { TAKES_LIST = 1, TAKES_FILE, TAKES_NODES, TAKES_ONE, TAKES_TWO };
+
+static int is_in(const char *names, const char *s, size_t n)
 {
-    for (; *names; names++)
-        if (!strcmp(s, *names))
+    for (const char *at = names; *at;) {
+        size_t k = strcspn(at, " ");
+        if (k == n && !strncmp(at, s, n))
             return 1;
+        at += k + (at[k] == ' ');
+    }
     return 0;
 }
 
+/* The options with values, without their dashes; all others stand alone. */
+static int takes_openmpi(const char *s, size_t n)
+{
+    static const char one[] =
+        "n np c x am tune app wd wdir path map-by rank-by bind-to ppr N npernode "
+        "npersocket cpus-per-proc cpus-per-rank rankfile rf cpu-set cpu-list slot-list "
+        "output-filename report-uri report-pid stdin prefix ompi-server "
+        "server-wait-time personality timeout stream-buffering launch-agent xterm "
+        "preload-files preload-files-dest-dir max-restarts max-vm-size debugger "
+        "xml-file hnp output display runtime-options";
+    return is_in("H host", s, n)                                  ? TAKES_LIST
+           : is_in("hostfile machinefile default-hostfile", s, n) ? TAKES_FILE
+           : is_in("mca gmca prtemca pmixmca omca", s, n)         ? TAKES_TWO
+           : is_in(one, s, n)                                     ? TAKES_ONE
+                                                                  : 0;
+}
+
+static int takes_hydra(const char *s, size_t n)
+{
+    static const char one[] =
+        "n np wdir genvlist envlist configfile launcher launcher-exec bootstrap "
+        "bootstrap-exec rmk topolib bind-to map-by membind demux iface ppn "
+        "prepend-pattern outfile-pattern errfile-pattern nameserver order-nodes "
+        "localhost usize gpus-per-proc umask path arch";
+    return is_in("hosts host", s, n)               ? TAKES_LIST
+           : is_in("f machinefile hostfile", s, n) ? TAKES_FILE
+           : is_in("env genv", s, n)               ? TAKES_TWO
+           : is_in(one, s, n)                      ? TAKES_ONE
+                                                   : 0;
+}
+
+static int takes_srun(const char *s, size_t n)
+{
+    static const char one[] =
+        "A B c C d D e F G i J L m M N n o p q r S t T W x account begin chdir clusters "
+        "comment constraint core-spec cores-per-socket cpu-bind cpu-freq cpus-per-gpu "
+        "cpus-per-task dependency distribution epilog error exclude export gid gpus "
+        "gpus-per-node gpus-per-task gres hint input jobid job-name licenses mem "
+        "mem-bind mem-per-cpu mem-per-gpu mincpus mpi network nodefile nodes ntasks "
+        "ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode "
+        "output partition priority profile prolog qos relative reservation signal "
+        "sockets-per-node switches task-epilog task-prolog threads threads-per-core "
+        "time time-min tmp uid wait wckey";
+    return is_in("w nodelist", s, n) ? TAKES_NODES : is_in(one, s, n) ? TAKES_ONE : 0;
+}
+
+static int takes(enum launcher kind, const char *s, size_t n)
+{
+    if (kind == LAUNCH_SRUN)
+        return takes_srun(s, n);
+    int t = kind == LAUNCH_HYDRA ? 0 : takes_openmpi(s, n);
+    return t || kind == LAUNCH_OPENMPI ? t : takes_hydra(s, n);
+}
+
+static int use(int what, struct texts *hosts, const char *value, struct hl_err *e)
+{
+    return what == TAKES_LIST    ? add_list(hosts, value)
+           : what == TAKES_FILE  ? add_file(hosts, value, e)
+           : what == TAKES_NODES ? add_slurm_list(hosts, value)
+                                 : 0;
+}
+
+/* One option at command[*i]; *i is left at its last word. */
+static int use_option(enum launcher kind, char *const *command, size_t *i,
+                      struct texts *hosts, struct hl_err *e)
+{
+    const char *name = command[*i] + 1 + (command[*i][1] == '-');
+    size_t n = strcspn(name, "=");
+    int what = takes(kind, name, n);
+    if (kind == LAUNCH_SRUN && !what && command[*i][1] == 'w') /* -wNODES */
+        return use(TAKES_NODES, hosts, name + 1, e);
+    if (name[n] == '=')
+        return use(what, hosts, name + n + 1, e);
+    if (!what || !command[*i + 1])
+        return 0;
+    const char *value = command[++*i];
+    if (what != TAKES_TWO || !command[*i + 1])
+        return use(what, hosts, value, e);
+    if (kind == LAUNCH_HYDRA && strchr(value, '=')) /* -genv NAME=VALUE */
+        return 0;
+    ++*i;
+    return strcmp(value, "orte_default_hostfile") ? 0 : add_file(hosts, command[*i], e);
+}
+
+/* Options end at the program, whose own -H or -f are none of ours; behind a ":"
+ * the options of the next program begin. */
 static int from_line(enum launcher kind, char *const *command, struct texts *hosts,
                      struct hl_err *e)
 {
-    static const char *const lists[] = {"-H",     "-host",   "--host",
-                                        "-hosts", "--hosts", NULL};
-    static const char *const files[] = {"-hostfile",     "--hostfile", "-machinefile",
-                                        "--machinefile", "-f",         NULL};
-    static const char *const srun[] = {"-w", "--nodelist", NULL};
-    for (size_t i = 1; command[i] && command[i + 1]; i++) {
-        int bad = 0;
-        if (kind == LAUNCH_SRUN)
-            bad = is_one_of(command[i], srun) && add_slurm_list(hosts, command[i + 1]);
-        else if (is_one_of(command[i], lists))
-            bad = add_list(hosts, command[i + 1]);
-        else if (is_one_of(command[i], files) &&
-                 (kind == LAUNCH_HYDRA || strcmp(command[i], "-f")))
-            bad = add_file(hosts, command[i + 1], e);
-        if (bad)
+    int in_program = 0;
+    for (size_t i = 1; command[i]; i++) {
+        if (!strcmp(command[i], ":"))
+            in_program = 0;
+        else if (command[i][0] != '-')
+            in_program = 1;
+        else if (!in_program && use_option(kind, command, &i, hosts, e))
             return -1;
     }
     return 0;
+}
+
+static int from_environment(enum launcher kind, struct texts *hosts, struct hl_err *e)
+{
+    const char *file = kind == LAUNCH_OPENMPI ? getenv("OMPI_MCA_orte_default_hostfile")
+                       : kind == LAUNCH_HYDRA ? getenv("HYDRA_HOST_FILE")
+                                              : NULL;
+    return file && *file && strcmp(file, "none") ? add_file(hosts, file, e) : 0;
 }
 
 int launch_hosts(enum launcher kind, char *const *command, const char *list,
@@ -152,6 +248,8 @@ int launch_hosts(enum launcher kind, char *const *command, const char *list,
     int bad = list                  ? add_list(hosts, list)
               : kind != LAUNCH_NONE ? from_line(kind, command, hosts, e)
                                     : 0;
+    if (!bad && !hosts->n && !list)
+        bad = from_environment(kind, hosts, e);
     if (!bad && !hosts->n && slurm)
         bad = add_slurm_list(hosts, slurm);
     if (bad && !e->code)
