@@ -33,6 +33,7 @@ struct gather {
     struct hl_sink *sink[MAX_SINKS];
     char file[MAX_SINKS][1024];
     size_t n_sinks;
+    uint64_t n_nulls, n_replaced; /* for the notes */
 };
 
 static const char *env(const char *name)
@@ -152,8 +153,14 @@ static int open_sinks(struct gather *g, struct hl_err *e)
 static int commit_sinks(struct gather *g, struct hl_err *e)
 {
     int bad = 0;
-    for (size_t i = 0; i < g->n_sinks && !bad; i++)
-        bad = g->sink[i]->ops->finish(g->sink[i], e);
+    g->n_replaced = g->plan.n_replaced;
+    for (size_t i = 0; i < g->n_sinks && !bad; i++) {
+        const struct hl_sink *s = g->sink[i];
+        bad = s->ops->finish(g->sink[i], e);
+        g->n_nulls = s->n_nulls > g->n_nulls ? s->n_nulls : g->n_nulls;
+        if (g->plan.n_replaced + s->n_replaced > g->n_replaced)
+            g->n_replaced = g->plan.n_replaced + s->n_replaced;
+    }
     for (size_t i = 0; i < g->n_sinks; i++) {
         if (bad)
             g->sink[i]->ops->abort(g->sink[i]);
@@ -190,7 +197,7 @@ static int write_outputs(struct gather *g, struct hl_err *e)
                          .run_id = g->o.run_id,
                          .meta = g->o.meta,
                          .n_meta = g->o.n_meta,
-                         .catalog = &g->plan.catalog,
+                         .catalog = &g->plan.shown,
                          .n_ranks = g->plan.n_ranks,
                          .total_frames = g->plan.total_frames,
                          .n_dropped_rows = g->plan.n_dropped,
@@ -229,6 +236,18 @@ static void tell_notes(const struct gather *g)
                 "heapline-gather: %zu killed processes could share no memory with the "
                 "collector: their last frames may be lost\n",
                 g->plan.n_unshared);
+    if (g->n_nulls)
+        fprintf(
+            stderr,
+            "heapline-gather: %llu numbers are infinite or not a number: they are null "
+            "in the JSON file\n",
+            (unsigned long long)g->n_nulls);
+    if (g->n_replaced)
+        fprintf(
+            stderr,
+            "heapline-gather: %llu texts are not UTF-8: the bytes at fault are U+FFFD "
+            "in the outputs\n",
+            (unsigned long long)g->n_replaced);
     if (!g->index.n)
         fprintf(stderr,
                 "heapline-gather: no process of run %s was seen: is the program static, "
@@ -281,6 +300,7 @@ int main(int argc, char **argv)
         return r > 0 ? 0 : 2;
     }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a limit is an error like a full disk */
     if (wants_mpi(&g.o)) {
         g.comm = hl_comm_mpi(&argc, &argv, &e);
         if (!g.comm) {

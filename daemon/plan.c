@@ -216,7 +216,8 @@ static int unite(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
         bad = hl_catalog_unite(&p->catalog, p->other[i]->catalog);
     for (size_t i = 0; i < x->n && !bad; i++) /* sessions without frames */
         bad = hl_catalog_unite(&p->catalog, x->member[i].catalog);
-    if (bad || hl_catalog_sort_paths(&p->catalog))
+    if (bad || hl_catalog_sort_paths(&p->catalog) ||
+        hl_catalog_clean(&p->catalog, &p->shown, &p->n_replaced))
         return hl_fail(e, ENOMEM, "no memory left for the names of metrics and regions");
     return 0;
 }
@@ -295,6 +296,7 @@ void hl_plan_fini(struct hl_plan *p)
     free(p->heap);
     free(p->image);
     hl_catalog_fini(&p->catalog);
+    hl_catalog_fini(&p->shown);
     for (size_t i = 0; i < p->n_missing; i++)
         free(p->missing[i]);
     free(p->missing);

@@ -19,6 +19,8 @@ struct hl_plan {
     const struct hl_member **image; /* ended by exec, another image followed */
     size_t n_images;
     struct hl_catalog catalog; /* united */
+    struct hl_catalog shown;   /* the same as the exports can hold it */
+    uint64_t n_replaced;       /* names that differ there */
     uint64_t total_frames, n_dropped, n_lost;
     char app_version[256]; /* of the lowest rank that told one, or "" */
     char **missing;

@@ -7,7 +7,6 @@
 #include "stream.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,7 +58,7 @@ static int remap(struct state *s, const struct hl_stream *st, struct hl_err *e)
     if (s->map && s->mapped == st->n_catalogs)
         return 0;
     free(s->map);
-    s->map = hl_catalog_map(&st->catalog, s->p->run->catalog);
+    s->map = hl_catalog_map(&st->catalog, &s->p->plan->catalog);
     s->mapped = st->n_catalogs;
     return s->map ? 0
                   : hl_fail(e, HL_ERR_FORMAT, "a stream has names that its index lacks");
@@ -74,7 +73,7 @@ static int on_row(void *ctx, const struct hl_stream *st, const double *cells,
     double *row = s->batch + s->n_batch * s->stride;
     /* A metric that this process lacks is not a number, a region it lacks zero. */
     for (size_t i = 0; i < s->p->run->catalog->metrics.n; i++)
-        row[i] = NAN;
+        row[i] = hl_lacking();
     memset(row + s->p->run->catalog->metrics.n, 0,
            (s->stride - s->p->run->catalog->metrics.n) * sizeof *row);
     for (size_t i = 0; i < n_metrics; i++)

@@ -14,4 +14,4 @@ check-units: all $(filter tests/unit/%,$(check_PROGRAMS))
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(filter tests/unit/%,$(TESTS))'
 
 # Ratios to what the machine allows; never pass or fail.
-bench: bench-preload bench-regions
+bench: bench-preload bench-regions bench-export

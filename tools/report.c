@@ -291,10 +291,11 @@ int main(int argc, char **argv)
         return r > 0 ? 0 : 2;
     }
     guard_against_crashes();
+    signal(SIGXFSZ, SIG_IGN); /* a limit is an error like a full disk */
     int bad = o.output && hl_out_begin(&file, o.output, 1, &e);
     bad = bad || report_files(o.output ? file.file : stdout, &o, &e);
     if (!bad && o.output)
-        bad = hl_out_commit(&file, &e);
+        bad = hl_out_finish(&file, &e) || hl_out_commit(&file, &e);
     else if (!bad && (fflush(stdout) || ferror(stdout)))
         bad = hl_fail_errno(&e, "cannot write to standard output");
     if (bad && o.output)

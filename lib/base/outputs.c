@@ -5,6 +5,7 @@
 #include "outputs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,26 @@ void hl_outputs_default_prefix(char *out, size_t cap)
         snprintf(out, cap, "%s.%d", base, k);
 }
 
+/* Can a file of that name (its end: XXXXXX) be made?  Nothing stays of the try,
+ * even if we are killed, where the file system knows files without a name. */
+static int can_make(char *name)
+{
+    char dir[4096];
+    const char *slash = strrchr(name, '/');
+    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - name) + 1 : 1,
+             slash ? name : ".");
+    int fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+        fd = mkstemp(name);
+        if (fd >= 0)
+            unlink(name);
+    }
+    if (fd < 0)
+        return -1;
+    close(fd);
+    return 0;
+}
+
 int hl_outputs_check(const char *prefix, struct hl_err *e)
 {
     char name[4096];
@@ -89,11 +110,8 @@ int hl_outputs_check(const char *prefix, struct hl_err *e)
     int n = snprintf(name, sizeof name, "%s.XXXXXX", prefix);
     if (n < 0 || (size_t)n >= sizeof name)
         return hl_fail(e, ENAMETOOLONG, "the output prefix is too long");
-    int fd = mkstemp(name);
-    if (fd < 0)
+    if (can_make(name))
         return hl_fail_errno(e, "cannot write outputs %s.*", prefix);
-    close(fd);
-    unlink(name);
     for (size_t i = 0; i < N_KINDS; i++) {
         snprintf(name, sizeof name, "%s%s", prefix, kinds[i].suffix);
         if (stat(name, &st) == 0 && S_ISDIR(st.st_mode))

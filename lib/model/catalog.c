@@ -4,6 +4,9 @@
  */
 #include "catalog.h"
 
+#include "utf8.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,6 +162,44 @@ int hl_catalog_sort_paths(struct hl_catalog *c)
     if (c->paths.n > 1)
         qsort(c->paths.name, c->paths.n, sizeof *c->paths.name, by_bytes);
     return c->paths.n ? rehash(&c->paths, c->paths.n_slots) : 0;
+}
+
+/* `parent` and a cleaned name behind it, as one that is not in the list yet. */
+static int add_clean(struct hl_names *out, const char *parent, const char *name,
+                     uint64_t *n_changed)
+{
+    struct hl_buf b = {0};
+    int bad = (parent && hl_buf_printf(&b, "%s/", parent)) || hl_utf8_clean(&b, name);
+    size_t n = b.n, start = parent ? strlen(parent) + 1 : 0;
+    *n_changed += !bad && strcmp((char *)b.p + start, name) != 0;
+    for (int k = 2;
+         !bad && hl_names_find(out, (char *)b.p, strlen((char *)b.p)) != SIZE_MAX; k++) {
+        b.n = n;
+        bad = hl_buf_printf(&b, ".%d", k);
+    }
+    bad = bad || hl_names_add(out, (char *)b.p, strlen((char *)b.p), NULL);
+    hl_buf_fini(&b);
+    return bad ? -1 : 0;
+}
+
+int hl_catalog_clean(const struct hl_catalog *from, struct hl_catalog *out,
+                     uint64_t *n_changed)
+{
+    int bad = 0;
+    memset(out, 0, sizeof *out);
+    *n_changed = 0;
+    for (size_t i = 0; i < from->metrics.n && !bad; i++)
+        bad = add_clean(&out->metrics, NULL, from->metrics.name[i], n_changed);
+    for (size_t i = 0; i < from->paths.n && !bad; i++) {
+        const char *path = from->paths.name[i], *cut = strrchr(path, '/');
+        size_t up =
+            cut ? hl_names_find(&from->paths, path, (size_t)(cut - path)) : SIZE_MAX;
+        const char *parent = up < i ? out->paths.name[up] : NULL;
+        bad = add_clean(&out->paths, parent, parent ? cut + 1 : path, n_changed);
+    }
+    if (bad)
+        hl_catalog_fini(out);
+    return bad ? -1 : 0;
 }
 
 size_t *hl_catalog_map(const struct hl_catalog *from, const struct hl_catalog *into)

@@ -52,6 +52,13 @@ int hl_catalog_unite(struct hl_catalog *into, const struct hl_catalog *from);
 /* Sort paths by bytes, so that parents come before children. */
 int hl_catalog_sort_paths(struct hl_catalog *c);
 
+/* The same names in the same order as texts that the exports can hold: bytes that
+ * are not UTF-8 become U+FFFD; two names that would then be one are told apart by
+ * ".2", ".3" ...  `from` has all parents of its paths, parents first.  *n_changed
+ * counts names.  0 or -1 (no memory). */
+int hl_catalog_clean(const struct hl_catalog *from, struct hl_catalog *out,
+                     uint64_t *n_changed);
+
 /* Where each cell of a row of `from` goes in a row of `into`: stride(from)
  * indices, malloced, or NULL (no memory, or a name is missing in `into`). */
 size_t *hl_catalog_map(const struct hl_catalog *from, const struct hl_catalog *into);

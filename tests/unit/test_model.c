@@ -254,6 +254,39 @@ START_TEST(union_has_parents_sorted_and_maps_cells)
 }
 END_TEST
 
+START_TEST(cleaned_names_stay_apart_and_below_their_parents)
+{
+    struct hl_catalog u = {0}, c;
+    uint64_t n;
+    add(&u.metrics, "m\xfe");
+    add(&u.metrics, "m\xff");
+    add(&u.metrics, "plain");
+    add(&u.paths, "a");
+    add(&u.paths, "r\xfe");
+    add(&u.paths, "r\xfe/x");
+    add(&u.paths, "r\xff");
+    add(&u.paths, "r\xff/x");
+    add(&u.paths, "r\xff/x\xff");
+    ck_assert_int_eq(hl_catalog_clean(&u, &c, &n), 0);
+    ck_assert_uint_eq(n, 5);
+    static const char *const metrics[] = {"m\xef\xbf\xbd", "m\xef\xbf\xbd.2", "plain"};
+    static const char *const paths[] = {"a",
+                                        "r\xef\xbf\xbd",
+                                        "r\xef\xbf\xbd/x",
+                                        "r\xef\xbf\xbd.2",
+                                        "r\xef\xbf\xbd.2/x",
+                                        "r\xef\xbf\xbd.2/x\xef\xbf\xbd"};
+    ck_assert_uint_eq(c.metrics.n, 3);
+    ck_assert_uint_eq(c.paths.n, 6);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_str_eq(c.metrics.name[i], metrics[i]);
+    for (size_t i = 0; i < 6; i++)
+        ck_assert_str_eq(c.paths.name[i], paths[i]);
+    hl_catalog_fini(&u);
+    hl_catalog_fini(&c);
+}
+END_TEST
+
 START_TEST(names_stay_findable_when_there_are_many)
 {
     struct hl_catalog c = {0};
@@ -402,6 +435,7 @@ int main(void)
     tcase_add_test(t, damage_ends_a_stream_at_the_last_sound_byte);
     tcase_add_test(t, rows_of_unknown_catalogs_are_refused);
     tcase_add_test(t, union_has_parents_sorted_and_maps_cells);
+    tcase_add_test(t, cleaned_names_stay_apart_and_below_their_parents);
     tcase_add_test(t, names_stay_findable_when_there_are_many);
     tcase_add_test(t, tree_makes_missing_parents);
     tcase_add_test(t, numbers_come_back_bit_for_bit);
