@@ -186,10 +186,16 @@ static int takes(enum launcher kind, const char *s, size_t n)
     return t || kind == LAUNCH_OPENMPI ? t : takes_hydra(s, n);
 }
 
+/* A default host file of that name is none. */
+static int add_default_file(struct texts *hosts, const char *name, struct hl_err *e)
+{
+    return strcmp(name, "none") ? add_file(hosts, name, e) : 0;
+}
+
 static int use(int what, struct texts *hosts, const char *value, struct hl_err *e)
 {
     return what == TAKES_LIST    ? add_list(hosts, value)
-           : what == TAKES_FILE  ? add_file(hosts, value, e)
+           : what == TAKES_FILE  ? add_default_file(hosts, value, e)
            : what == TAKES_NODES ? add_slurm_list(hosts, value)
                                  : 0;
 }
@@ -213,7 +219,9 @@ static int use_option(enum launcher kind, char *const *command, size_t *i,
     if (kind == LAUNCH_HYDRA && strchr(value, '=')) /* -genv NAME=VALUE */
         return 0;
     ++*i;
-    return strcmp(value, "orte_default_hostfile") ? 0 : add_file(hosts, command[*i], e);
+    return strcmp(value, "orte_default_hostfile")
+               ? 0
+               : add_default_file(hosts, command[*i], e);
 }
 
 /* Options end at the program, whose own -H or -f are none of ours; behind a ":"
@@ -254,6 +262,8 @@ int launch_hosts(enum launcher kind, char *const *command, const char *list,
         bad = add_slurm_list(hosts, slurm);
     if (bad && !e->code)
         hl_fail(e, EINVAL, "the list of hosts is not understood: %s",
-                list ? list : slurm);
+                list    ? list
+                : slurm ? slurm
+                        : command[0]);
     return bad ? -1 : 0;
 }

@@ -63,6 +63,21 @@ static int decode_record(const uint8_t *body, size_t n)
     return 0;
 }
 
+static int decode_points(const uint8_t *body, size_t n)
+{
+    uint8_t again[HL_POINT_BYTES];
+    size_t n_points;
+    int code = hl_decode_points(body, n, &n_points);
+    for (size_t i = 0; !code && i < n_points; i++) {
+        struct hl_point p;
+        hl_point_get(body + i * HL_POINT_BYTES, &p);
+        hl_point_put(again, &p);
+        if (memcmp(again, body + i * HL_POINT_BYTES, HL_POINT_BYTES))
+            abort();
+    }
+    return code;
+}
+
 /* Messages whose structure is encoded by its address alone. */
 #define PLAIN(TYPE, kind, structure)                                                     \
     case HL_MSG_##TYPE: {                                                                \
@@ -86,6 +101,7 @@ static int decode_control(unsigned type, const uint8_t *body, size_t n)
         PLAIN(SLOT, slot, hl_slot)
     case HL_MSG_DONE: return hl_decode_done(body, n, &done);
     case HL_MSG_HELD: return hl_decode_held(body, n, &held);
+    case HL_MSG_POINTS: return decode_points(body, n);
     default: return HL_WIRE_BAD_TYPE;
     }
 }

@@ -26,6 +26,7 @@ static int64_t seed_control(unsigned i, uint8_t *out, size_t cap)
         status.value[k] = k;
         status.known[k] = 1;
     }
+    struct hl_point point = {1, 2, 3, -1, 4, 5};
     switch (i) {
     case 0: return hl_encode_ask(out, cap, &ask);
     case 1: return hl_encode_status(out, cap, &status);
@@ -35,6 +36,7 @@ static int64_t seed_control(unsigned i, uint8_t *out, size_t cap)
     case 5: return hl_encode_done(out, cap, HL_DONE_DENIED, 3, "why");
     case 6: return hl_encode_held(out, cap, 28, "why");
     case 7: return hl_encode_slot(out, cap, &slot);
+    case 8: return hl_encode_points(out, cap, &point, 1);
     default: return 0;
     }
 }
