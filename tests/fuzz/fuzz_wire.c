@@ -65,14 +65,14 @@ static int decode_record(const uint8_t *body, size_t n)
 
 static int decode_points(const uint8_t *body, size_t n)
 {
-    uint8_t again[HL_POINT_BYTES];
+    uint8_t bytes[HL_POINT_BYTES];
     size_t n_points;
     int code = hl_decode_points(body, n, &n_points);
     for (size_t i = 0; !code && i < n_points; i++) {
         struct hl_point p;
         hl_point_get(body + i * HL_POINT_BYTES, &p);
-        hl_point_put(again, &p);
-        if (memcmp(again, body + i * HL_POINT_BYTES, HL_POINT_BYTES))
+        hl_point_put(bytes, &p);
+        if (memcmp(bytes, body + i * HL_POINT_BYTES, HL_POINT_BYTES))
             abort();
     }
     return code;
