@@ -31,8 +31,7 @@ size_t fuzz_seed(unsigned i, uint8_t *out, size_t cap)
         "quota_per_uid = 10%\nquota_total = 5G\nmin_free = 0\n",
         "sample_interval = 1s\njob_keep = 7d\njob_keep_read = 250ms\n",
         "max_processes = 10\nmax_processes_per_uid = 5\nmax_jobs_per_uid = 3\n",
-        "max_message = 64K\nhello_timeout = 10s\nsync_interval = 0\nadmin_group = "
-        "root\n"};
+        "max_message = 64K\nhello_timeout = 10s\nsync_interval = 0\nadmin_group=root\n"};
     if (i >= sizeof texts / sizeof *texts || strlen(texts[i]) > cap)
         return 0;
     memcpy(out, texts[i], strlen(texts[i]));
