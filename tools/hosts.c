@@ -119,7 +119,21 @@ static int add_file(struct texts *hosts, const char *name, struct hl_err *e)
 /* ---- the launcher's line ---- */
 
 /* What an option of a launcher does to the words behind it. */
-enum takes { TAKES_LIST = 1, TAKES_FILE, TAKES_NODES, TAKES_ONE, TAKES_TWO };
+enum takes {
+    TAKES_LIST = 1,
+    TAKES_FILE,
+    TAKES_DEFAULT, /* a file that counts where nothing else names hosts */
+    TAKES_NODES,
+    TAKES_ONE,
+    TAKES_TWO
+};
+
+/* What a line says. */
+struct line {
+    enum launcher kind;
+    struct texts *hosts;
+    const char *default_file; /* NULL none */
+};
 
 static int is_in(const char *names, const char *s, size_t n)
 {
@@ -142,11 +156,12 @@ static int takes_openmpi(const char *s, size_t n)
         "server-wait-time personality timeout stream-buffering launch-agent xterm "
         "preload-files preload-files-dest-dir max-restarts max-vm-size debugger "
         "xml-file hnp output display runtime-options";
-    return is_in("H host", s, n)                                  ? TAKES_LIST
-           : is_in("hostfile machinefile default-hostfile", s, n) ? TAKES_FILE
-           : is_in("mca gmca prtemca pmixmca omca", s, n)         ? TAKES_TWO
-           : is_in(one, s, n)                                     ? TAKES_ONE
-                                                                  : 0;
+    return is_in("H host", s, n)                          ? TAKES_LIST
+           : is_in("hostfile machinefile", s, n)          ? TAKES_FILE
+           : is_in("default-hostfile", s, n)              ? TAKES_DEFAULT
+           : is_in("mca gmca prtemca pmixmca omca", s, n) ? TAKES_TWO
+           : is_in(one, s, n)                             ? TAKES_ONE
+                                                          : 0;
 }
 
 static int takes_hydra(const char *s, size_t n)
@@ -186,48 +201,43 @@ static int takes(enum launcher kind, const char *s, size_t n)
     return t || kind == LAUNCH_OPENMPI ? t : takes_hydra(s, n);
 }
 
-/* A default host file of that name is none. */
-static int add_default_file(struct texts *hosts, const char *name, struct hl_err *e)
+static int use(struct line *l, int what, const char *value, struct hl_err *e)
 {
-    return strcmp(name, "none") ? add_file(hosts, name, e) : 0;
-}
-
-static int use(int what, struct texts *hosts, const char *value, struct hl_err *e)
-{
-    return what == TAKES_LIST    ? add_list(hosts, value)
-           : what == TAKES_FILE  ? add_default_file(hosts, value, e)
-           : what == TAKES_NODES ? add_slurm_list(hosts, value)
-                                 : 0;
+    switch (what) {
+    case TAKES_LIST: return add_list(l->hosts, value);
+    case TAKES_FILE: return add_file(l->hosts, value, e);
+    case TAKES_NODES: return add_slurm_list(l->hosts, value);
+    case TAKES_DEFAULT: l->default_file = value; return 0;
+    default: return 0;
+    }
 }
 
 /* One option at command[*i]; *i is left at its last word. */
-static int use_option(enum launcher kind, char *const *command, size_t *i,
-                      struct texts *hosts, struct hl_err *e)
+static int use_option(struct line *l, char *const *command, size_t *i, struct hl_err *e)
 {
     const char *name = command[*i] + 1 + (command[*i][1] == '-');
     size_t n = strcspn(name, "=");
-    int what = takes(kind, name, n);
-    if (kind == LAUNCH_SRUN && !what && command[*i][1] == 'w') /* -wNODES */
-        return use(TAKES_NODES, hosts, name + 1, e);
+    int what = takes(l->kind, name, n);
+    if (l->kind == LAUNCH_SRUN && !what && command[*i][1] == 'w') /* -wNODES */
+        return use(l, TAKES_NODES, name + 1, e);
     if (name[n] == '=')
-        return use(what, hosts, name + n + 1, e);
+        return use(l, what, name + n + 1, e);
     if (!what || !command[*i + 1])
         return 0;
     const char *value = command[++*i];
     if (what != TAKES_TWO || !command[*i + 1])
-        return use(what, hosts, value, e);
-    if (kind == LAUNCH_HYDRA && strchr(value, '=')) /* -genv NAME=VALUE */
+        return use(l, what, value, e);
+    if (l->kind == LAUNCH_HYDRA && strchr(value, '=')) /* -genv NAME=VALUE */
         return 0;
     ++*i;
-    return strcmp(value, "orte_default_hostfile")
-               ? 0
-               : add_default_file(hosts, command[*i], e);
+    if (!strcmp(value, "orte_default_hostfile"))
+        l->default_file = command[*i];
+    return 0;
 }
 
 /* Options end at the program, whose own -H or -f are none of ours; behind a ":"
  * the options of the next program begin. */
-static int from_line(enum launcher kind, char *const *command, struct texts *hosts,
-                     struct hl_err *e)
+static int from_line(struct line *l, char *const *command, struct hl_err *e)
 {
     int in_program = 0;
     for (size_t i = 1; command[i]; i++) {
@@ -235,29 +245,33 @@ static int from_line(enum launcher kind, char *const *command, struct texts *hos
             in_program = 0;
         else if (command[i][0] != '-')
             in_program = 1;
-        else if (!in_program && use_option(kind, command, &i, hosts, e))
+        else if (!in_program && use_option(l, command, &i, e))
             return -1;
     }
     return 0;
 }
 
-static int from_environment(enum launcher kind, struct texts *hosts, struct hl_err *e)
+/* The file for lines that name no hosts; Open MPI's may be called off by "none". */
+static int from_default(const struct line *l, struct hl_err *e)
 {
-    const char *file = kind == LAUNCH_OPENMPI ? getenv("OMPI_MCA_orte_default_hostfile")
-                       : kind == LAUNCH_HYDRA ? getenv("HYDRA_HOST_FILE")
-                                              : NULL;
-    return file && *file && strcmp(file, "none") ? add_file(hosts, file, e) : 0;
+    const char *file = l->default_file ? l->default_file
+                       : l->kind == LAUNCH_OPENMPI
+                           ? getenv("OMPI_MCA_orte_default_hostfile")
+                       : l->kind == LAUNCH_HYDRA ? getenv("HYDRA_HOST_FILE")
+                                                 : NULL;
+    return file && *file && strcmp(file, "none") ? add_file(l->hosts, file, e) : 0;
 }
 
 int launch_hosts(enum launcher kind, char *const *command, const char *list,
                  struct texts *hosts, struct hl_err *e)
 {
     const char *slurm = getenv("SLURM_JOB_NODELIST");
+    struct line line = {kind, hosts, NULL};
     int bad = list                  ? add_list(hosts, list)
-              : kind != LAUNCH_NONE ? from_line(kind, command, hosts, e)
+              : kind != LAUNCH_NONE ? from_line(&line, command, e)
                                     : 0;
     if (!bad && !hosts->n && !list)
-        bad = from_environment(kind, hosts, e);
+        bad = from_default(&line, e);
     if (!bad && !hosts->n && slurm)
         bad = add_slurm_list(hosts, slurm);
     if (bad && !e->code)

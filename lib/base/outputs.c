@@ -4,8 +4,9 @@
  */
 #include "outputs.h"
 
+#include "path.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,39 +80,24 @@ void hl_outputs_default_prefix(char *out, size_t cap)
         snprintf(out, cap, "%s.%d", base, k);
 }
 
-/* Can a file of that name (its end: XXXXXX) be made?  Nothing stays of the try,
- * even if we are killed, where the file system knows files without a name. */
-static int can_make(char *name)
-{
-    char dir[4096];
-    const char *slash = strrchr(name, '/');
-    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - name) + 1 : 1,
-             slash ? name : ".");
-    int fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-    if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-        fd = mkstemp(name);
-        if (fd >= 0)
-            unlink(name);
-    }
-    if (fd < 0)
-        return -1;
-    close(fd);
-    return 0;
-}
-
 int hl_outputs_check(const char *prefix, struct hl_err *e)
 {
     char name[4096];
+    struct hl_out probe;
+    struct hl_err why;
     const char *slash = strrchr(prefix, '/');
     struct stat st;
     const char *last = slash ? slash + 1 : prefix;
     if (!*last || !strcmp(last, ".") || !strcmp(last, ".."))
         return hl_fail(e, EINVAL, "the output prefix '%s' has no file name", prefix);
-    int n = snprintf(name, sizeof name, "%s.XXXXXX", prefix);
+    int n = snprintf(name, sizeof name, "%s.json", prefix);
     if (n < 0 || (size_t)n >= sizeof name)
         return hl_fail(e, ENAMETOOLONG, "the output prefix is too long");
-    if (can_make(name))
+    if (hl_out_begin(&probe, name, 0, &why)) {
+        errno = why.code;
         return hl_fail_errno(e, "cannot write outputs %s.*", prefix);
+    }
+    hl_out_abort(&probe);
     for (size_t i = 0; i < N_KINDS; i++) {
         snprintf(name, sizeof name, "%s%s", prefix, kinds[i].suffix);
         if (stat(name, &st) == 0 && S_ISDIR(st.st_mode))

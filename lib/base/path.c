@@ -60,6 +60,22 @@ int hl_path_write_all(int fd, const void *p, size_t n)
     return 0;
 }
 
+int hl_path_pwrite_all(int fd, const void *p, size_t n, off_t at)
+{
+    const char *s = p;
+    while (n) {
+        ssize_t k = pwrite(fd, s, n, at);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return -1;
+        s += k;
+        at += k;
+        n -= (size_t)k;
+    }
+    return 0;
+}
+
 int hl_path_pread_all(int fd, void *p, size_t n, off_t at)
 {
     char *s = p;
@@ -163,7 +179,7 @@ static int make_named(int folder, const char *output, char temp[TEMP_BYTES])
     return -1;
 }
 
-/* The path below which HDF5 can open the file, and commit can link it. */
+/* The path by which commit can link the file. */
 static int proc_path(struct hl_out *o)
 {
     return asprintf(&o->temp, "/proc/self/fd/%d", o->fd) < 0 ? -1 : 0;

@@ -23,6 +23,8 @@ int hl_path_is_own_dir(const char *path);
 
 /* Write all n bytes, going on after short writes and EINTR. 0 or -1 (errno). */
 int hl_path_write_all(int fd, const void *p, size_t n);
+/* The same at an offset. */
+int hl_path_pwrite_all(int fd, const void *p, size_t n, off_t at);
 /* Read exactly n bytes at an offset. 0; 1 when the file ends before; -1. */
 int hl_path_pread_all(int fd, void *p, size_t n, off_t at);
 
@@ -33,7 +35,7 @@ struct hl_out {
     FILE *file; /* buffered; NULL when it was not wanted, and after finish */
     int fd;     /* the file itself, until commit or abort */
     char *name; /* final */
-    char *temp; /* by this path this process can open it too (HDF5) */
+    char *temp; /* the path that commit takes it from */
     int folder; /* that it is in */
     int named;  /* temp is a name in the folder */
     off_t hurried;

@@ -32,19 +32,10 @@ struct file {
 
 static int write_at(int fd, haddr_t at, const char *p, size_t n)
 {
-    while (n && !h5_file_discard) {
-        ssize_t k = pwrite(fd, p, n, (off_t)at);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0) {
-            h5_note_errno(errno);
-            return -1;
-        }
-        p += k;
-        at += (haddr_t)k;
-        n -= (size_t)k;
-    }
-    return 0;
+    if (h5_file_discard || !hl_path_pwrite_all(fd, p, n, (off_t)at))
+        return 0;
+    h5_note_errno(errno);
+    return -1;
 }
 
 static int flush_held(struct file *f)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the HDF5 writer share: h5_out.c (head and calls), h5_file.c (the file
- * for HDF5), h5_rows.c (frames),
- * h5_heap.c (heapline's own group), h5_timeline.c.
+ * What the files of the HDF5 writer share: h5_out.c (head and calls), h5_file.c (the
+ * file for HDF5), h5_rows.c (frames), h5_heap.c (heapline's own group), h5_timeline.c.
  */
 #ifndef HL_H5_PRIV_H
 #define HL_H5_PRIV_H

@@ -50,6 +50,14 @@ static int make_lists(struct h5_sink *h)
                : 0;
 }
 
+/* A batch, which is more than the buffer where one row is; and whole columns when they
+ * are read back. */
+static size_t column_cells(const struct h5_sink *h)
+{
+    size_t batch = h->batch_rows * h->n_columns;
+    return batch > BUFFER_CELLS ? batch : BUFFER_CELLS;
+}
+
 int h5_rows_begin(struct h5_sink *h, struct hl_err *e)
 {
     const struct hl_catalog *c = h->run->catalog;
@@ -60,7 +68,7 @@ int h5_rows_begin(struct h5_sink *h, struct hl_err *e)
     h->batch_rows = h->batch_rows ? h->batch_rows : 1;
     h->column_of = malloc((h->n_columns + 1) * sizeof *h->column_of);
     h->offset = malloc((h->n_columns + 1) * sizeof *h->offset);
-    h->columns = malloc((h->batch_rows * h->n_columns + 1) * sizeof *h->columns);
+    h->columns = malloc(column_cells(h) * sizeof *h->columns);
     h->scalars = malloc((h->batch_rows * h->n_metrics + 1) * sizeof *h->scalars);
     if (!h->column_of || !h->offset || !h->columns || !h->scalars)
         return hl_fail(e, ENOMEM, "%s: no memory left", h->out.name);
@@ -132,23 +140,12 @@ int h5_place(struct h5_sink *h, hid_t at, const char *name, hid_t space, haddr_t
 
 int h5_put_cells(struct h5_sink *h, haddr_t offset, double *v, size_t n)
 {
-    const char *p = (const char *)v;
-    size_t left = n * sizeof *v;
     if (H5Tconvert(H5T_NATIVE_DOUBLE, H5T_IEEE_F64LE, n, v, NULL, H5P_DEFAULT) < 0)
         return -1;
-    while (left) {
-        ssize_t k = pwrite(h->out.fd, p, left, (off_t)offset);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k < 0) {
-            h5_note_errno(errno);
-            return -1;
-        }
-        p += k;
-        offset += (haddr_t)k;
-        left -= (size_t)k;
-    }
-    return 0;
+    if (!hl_path_pwrite_all(h->out.fd, v, n * sizeof *v, (off_t)offset))
+        return 0;
+    h5_note_errno(errno);
+    return -1;
 }
 
 /* ---- the scratch file ---- */
@@ -199,9 +196,7 @@ static int make_staging(struct h5_sink *h)
     free(h->staging);
     h->staging =
         malloc((BUFFER_CELLS / h->n_frames + 1) * h->batch_rows * sizeof(double));
-    double *p = realloc(h->columns, (BUFFER_CELLS + 1) * sizeof *p);
-    h->columns = p ? p : h->columns;
-    return h->staging && p ? 0 : -1;
+    return h->staging ? 0 : -1;
 }
 
 /* ---- the tree ---- */

@@ -192,7 +192,7 @@ int hl_decode_record(const uint8_t *body, size_t n, struct hl_record_msg *out);
 
 /* ---- POINTS: the timeline of a process ---- */
 
-enum { HL_POINT_BYTES = 48, HL_POINTS_MAX = 4096 };
+enum { HL_POINT_BYTES = 48 };
 
 /* What the collector saw of a living process; wanted by the hello's interval. */
 struct hl_point {

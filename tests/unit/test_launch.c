@@ -40,7 +40,7 @@ static const char *hosts_of(enum launcher kind, const char *line)
     words[n] = NULL;
     out[0] = 0;
     if (launch_hosts(kind, words, NULL, &hosts, &e))
-        strcpy(out, "error");
+        strcpy(out, e.text[0] && !strstr(e.text, "(null)") ? "error" : e.text);
     for (size_t i = 0; i < hosts.n; i++)
         strcat(strcat(out, i ? "," : ""), hosts.v[i]);
     texts_fini(&hosts);
@@ -65,6 +65,9 @@ START_TEST(openmpi_lines)
     IS(LAUNCH_OPENMPI, "mpirun -machinefile FILE ./app", "f1,f2,f3");
     IS(LAUNCH_OPENMPI, "mpirun --default-hostfile FILE ./app", "f1,f2,f3");
     IS(LAUNCH_OPENMPI, "mpirun --mca orte_default_hostfile FILE ./app", "f1,f2,f3");
+    IS(LAUNCH_OPENMPI, "mpirun --default-hostfile FILE --host a ./app", "a");
+    IS(LAUNCH_OPENMPI, "mpirun --default-hostfile none ./app", "");
+    IS(LAUNCH_OPENMPI, "mpirun --mca orte_default_hostfile none ./app", "");
     IS(LAUNCH_OPENMPI, "mpirun --hostfile /nowhere/at/all ./app", "error");
     setenv("OMPI_MCA_orte_default_hostfile", file, 1);
     IS(LAUNCH_OPENMPI, "mpirun ./app", "f1,f2,f3");
