@@ -178,9 +178,10 @@ static const H5FD_class_t driver = {
 
 int h5_file_use(hid_t fapl, int fd)
 {
-    hid_t id = H5FDregister(&driver);
-    int bad = id < 0 || H5Pset_driver(fapl, id, &fd) < 0;
-    if (id >= 0)
-        H5FDunregister(id); /* the list and the file hold it */
-    return bad ? -1 : 0;
+    /* For good: when HDF5 closes a file it lets go of the driver, and looks at it
+     * once more behind that. */
+    static hid_t registered = H5I_INVALID_HID;
+    if (registered < 0)
+        registered = H5FDregister(&driver);
+    return registered < 0 || H5Pset_driver(fapl, registered, &fd) < 0 ? -1 : 0;
 }
