@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-struct hl_comm *hl_comm_mpi(int *argc, char ***argv, struct hl_err *e)
+struct hl_comm *hl_comm_mpi(int *argc, char ***argv, const char *host, struct hl_err *e)
 {
-    (void)argc, (void)argv;
+    (void)argc, (void)argv, (void)host;
     hl_fail(e, HL_ERR_FORMAT,
             "this heapline-gather was built --without-mpi and gathers one node only");
     return NULL;

@@ -8,6 +8,7 @@
 #include "comm.h"
 #include "gather_index.h"
 #include "gather_options.h"
+#include "outlets.h"
 #include "outputs.h"
 #include "plan.h"
 #include "pour.h"
@@ -25,6 +26,7 @@ enum { WAIT_ALIVE_MS = 1000, MAX_SINKS = 3 };
 
 struct gather {
     struct gather_options o;
+    char host[HL_HOST_MAX + 1];
     struct hl_comm *comm;
     struct hl_source source;
     struct hl_link starter; /* to the collector of --spool, until the source is open */
@@ -34,6 +36,7 @@ struct gather {
     char file[MAX_SINKS][1024];
     size_t n_sinks;
     uint64_t n_nulls, n_replaced; /* for the notes */
+    int others_are_away;          /* they could not be told that all is written */
 };
 
 static const char *env(const char *name)
@@ -65,12 +68,37 @@ static int start_spool(struct gather *g, struct hl_err *e)
     return bad;
 }
 
+static void tick(void *gather)
+{
+    struct gather *g = gather;
+    struct hl_err ignored; /* who waits next meets it again */
+    g->comm->ops->tick(g->comm, &ignored);
+}
+
+/* A host may be named with or without its domain. */
+static int is_same_host(const char *a, const char *b)
+{
+    size_t n = strcspn(a, "."), k = strcspn(b, ".");
+    return !strcmp(a, b) || ((!a[n] || !b[k]) && n == k && !strncmp(a, b, n));
+}
+
+static int is_left_out(const struct gather *g)
+{
+    for (size_t i = 0; i < g->o.n_without; i++)
+        if (is_same_host(g->o.without[i], g->host))
+            return 1;
+    return 0;
+}
+
 static int open_source(struct gather *g, struct hl_err *e)
 {
     struct hl_source_options so = {.key = g->o.key,
-                                   .sockets = g->o.sockets,
                                    .fallback_dir = g->o.fallback_dir,
-                                   .wait_ms = WAIT_ALIVE_MS};
+                                   .wait_ms = WAIT_ALIVE_MS,
+                                   .tick = tick,
+                                   .tick_ctx = g};
+    if (is_left_out(g))
+        return hl_source_empty(&g->source, e);
     /* On several nodes the spool is that of one of them. */
     int here = g->o.spool && (g->comm->size == 1 || access(g->o.spool, F_OK) == 0);
     if (here && start_spool(g, e))
@@ -82,42 +110,67 @@ static int open_source(struct gather *g, struct hl_err *e)
     return bad;
 }
 
-static int serve_piece(void *ctx, const struct hl_piece *piece, uint8_t *out,
+/* The outputs are there: a node that cannot note it is no failure. */
+static void mark_taken(struct gather *g)
+{
+    struct hl_err e = {0};
+    if (!g->o.keep && hl_source_taken(&g->source, &e))
+        fprintf(stderr,
+                "heapline-gather: the outputs are written, but the data on node %s are "
+                "not marked as read: %s\n",
+                g->host, e.text);
+}
+
+static int begin_piece(void *source, int slot, const struct hl_want *want,
                        struct hl_err *e)
 {
-    return hl_source_read(ctx, (size_t)piece->unit, piece->offset, piece->n, out, e);
+    return hl_source_begin(source, slot, want, e);
+}
+
+static int end_piece(void *source, int slot, const uint8_t **p, uint64_t *n,
+                     struct hl_err *e)
+{
+    return hl_source_end(source, slot, p, n, e);
 }
 
 /* Every process but rank 0. */
 static int serve_node(struct gather *g, struct hl_err *e)
 {
+    const struct hl_server server = {begin_piece, end_piece, &g->source};
     struct hl_buf index = {0};
     int outcome = 1;
     int bad =
         hl_index_encode(&g->source, &index) ? hl_fail(e, ENOMEM, "no memory left") : 0;
     bad = bad || g->comm->ops->give_index(g->comm, &index, e);
     hl_buf_fini(&index);
-    bad = bad || g->comm->ops->serve(g->comm, serve_piece, &g->source, &outcome, e);
-    if (!bad && outcome == 0 && !g->o.keep)
-        bad = hl_source_taken(&g->source, e);
-    return bad || outcome ? -1 : 0;
+    bad = bad || g->comm->ops->serve(g->comm, &server, &outcome, e);
+    if (bad || outcome)
+        return -1;
+    mark_taken(g);
+    return 0;
 }
 
 /* ---- rank 0 ---- */
 
-static int take_indices(struct gather *g, struct hl_err *e)
+static int take_index(struct gather *g, int node, struct hl_err *e)
 {
     struct hl_buf b = {0};
-    if (hl_index_init(&g->index, g->comm->size, e))
-        return -1;
-    if (hl_index_encode(&g->source, &b))
-        return hl_fail(e, ENOMEM, "no memory left");
-    for (int node = 0; node < g->comm->size; node++) {
-        if (node && g->comm->ops->take_index(g->comm, node, &b, e))
+    int bad = node ? g->comm->ops->take_index(g->comm, node, &b, e)
+              : hl_index_encode(&g->source, &b) ? hl_fail(e, ENOMEM, "no memory left")
+                                                : 0;
+    bad = bad ||
+          hl_index_add(&g->index, (uint32_t)node, hl_buf_data(&b), hl_buf_left(&b), e);
+    hl_buf_fini(&b);
+    return bad ? -1 : 0;
+}
+
+static int take_indices(struct gather *g, struct hl_err *e)
+{
+    hl_index_init(&g->index);
+    for (int node = 0; node < g->comm->size; node++)
+        if (take_index(g, node, e))
             return -1;
-        if (hl_index_add(&g->index, node, &b, e))
-            return -1;
-    }
+    hl_index_done(&g->index);
     return 0;
 }
 
@@ -150,17 +203,28 @@ static int open_sinks(struct gather *g, struct hl_err *e)
     return add_sink(g, HL_OUT_CSV, hl_csv_sink, e);
 }
 
-static int commit_sinks(struct gather *g, struct hl_err *e)
+static void count_changes(struct gather *g)
 {
-    int bad = 0;
     g->n_replaced = g->plan.n_replaced;
-    for (size_t i = 0; i < g->n_sinks && !bad; i++) {
+    for (size_t i = 0; i < g->n_sinks; i++) {
         const struct hl_sink *s = g->sink[i];
-        bad = s->ops->finish(g->sink[i], e);
         g->n_nulls = s->n_nulls > g->n_nulls ? s->n_nulls : g->n_nulls;
         if (g->plan.n_replaced + s->n_replaced > g->n_replaced)
             g->n_replaced = g->plan.n_replaced + s->n_replaced;
     }
+}
+
+static void abort_sinks(struct gather *g)
+{
+    for (size_t i = 0; i < g->n_sinks; i++)
+        g->sink[i]->ops->abort(g->sink[i]);
+    g->n_sinks = 0;
+}
+
+static int commit_sinks(struct gather *g, struct hl_err *e)
+{
+    int bad = 0;
+    count_changes(g);
     for (size_t i = 0; i < g->n_sinks; i++) {
         if (bad)
             g->sink[i]->ops->abort(g->sink[i]);
@@ -171,27 +235,45 @@ static int commit_sinks(struct gather *g, struct hl_err *e)
     return bad;
 }
 
-static void abort_sinks(struct gather *g)
-{
-    for (size_t i = 0; i < g->n_sinks; i++)
-        g->sink[i]->ops->abort(g->sink[i]);
-    g->n_sinks = 0;
-}
-
 static int plan(struct gather *g, struct hl_err *e)
 {
-    if (hl_plan_make(&g->plan, &g->index, e))
-        return -1;
-    for (size_t i = 0; i < g->o.n_without; i++)
-        if (hl_plan_missing(&g->plan, e, "node %s: left out", g->o.without[i]))
-            return -1;
-    return 0;
+    int bad = hl_plan_make(&g->plan, &g->index, e);
+    for (size_t i = 0; i < g->o.n_without && !bad; i++)
+        bad = hl_plan_missing(&g->plan, e, "node %s: left out", g->o.without[i]);
+    if (!bad && !g->index.n)
+        bad = hl_plan_missing(&g->plan, e,
+                              "all data: no process of run %s was seen; is the program "
+                              "static, setuid, or started with a cleared environment?",
+                              g->o.key);
+    return bad;
+}
+
+static int comm_tick(void *comm, struct hl_err *e)
+{
+    struct hl_comm *c = comm;
+    return c->ops->tick(c, e);
+}
+
+/* From here on the sinks have threads of their own. */
+static int pour(struct gather *g, const struct hl_run *run, struct hl_err *e)
+{
+    size_t stride = hl_catalog_stride(&g->plan.catalog);
+    struct hl_pour p = {.from = {.comm = g->comm,
+                                 .source = &g->source,
+                                 .index = &g->index,
+                                 .plan = &g->plan},
+                        .run = run};
+    p.out = hl_outlets_open(g->sink, g->n_sinks, stride * sizeof(double), comm_tick,
+                            g->comm, e);
+    int bad = !p.out || hl_pour(&p, e);
+    hl_outlets_close(p.out);
+    return bad ? -1 : 0;
 }
 
 static int write_outputs(struct gather *g, struct hl_err *e)
 {
     const char *version = g->o.app_version && *g->o.app_version ? g->o.app_version
-                          : g->plan.app_version[0]              ? g->plan.app_version
+                          : g->index.app_version[0]             ? g->index.app_version
                                                                 : HL_GENERATOR;
     struct hl_run run = {.app_version = version,
                          .run_id = g->o.run_id,
@@ -200,16 +282,10 @@ static int write_outputs(struct gather *g, struct hl_err *e)
                          .catalog = &g->plan.shown,
                          .n_ranks = g->plan.n_ranks,
                          .total_frames = g->plan.total_frames,
-                         .n_dropped_rows = g->plan.n_dropped,
-                         .n_lost_rows = g->plan.n_lost,
+                         .n_dropped_rows = g->index.n_dropped,
+                         .n_lost_rows = g->index.n_lost,
                          .generator = HL_GENERATOR};
-    struct hl_pour pour = {g->comm, &g->source, &g->plan, &run, g->sink, g->n_sinks};
-    if (open_sinks(g, e)) {
-        abort_sinks(g);
-        return -1;
-    }
-    pour.n_sinks = g->n_sinks;
-    if (hl_pour(&pour, e)) {
+    if (open_sinks(g, e) || pour(g, &run, e)) {
         abort_sinks(g);
         return -1;
     }
@@ -248,11 +324,20 @@ static void tell_notes(const struct gather *g)
             "heapline-gather: %llu texts are not UTF-8: the bytes at fault are U+FFFD "
             "in the outputs\n",
             (unsigned long long)g->n_replaced);
-    if (!g->index.n)
-        fprintf(stderr,
-                "heapline-gather: no process of run %s was seen: is the program static, "
-                "setuid, or started with a cleared environment?\n",
-                g->o.key);
+}
+
+/* Where the outputs are, when that may be another node than the user's. */
+static void tell_place(const struct gather *g)
+{
+    char dir[4096];
+    snprintf(dir, sizeof dir, "%s", g->o.prefix);
+    char *slash = strrchr(dir, '/');
+    if (slash)
+        slash[slash == dir] = 0;
+    char *whole = g->comm->size > 1 ? realpath(slash ? dir : ".", NULL) : NULL;
+    if (whole)
+        printf("heapline-gather: written on %s in %s\n", g->host, whole);
+    free(whole);
 }
 
 /* heapline-run goes by this line, not by a launcher's exit status. */
@@ -265,22 +350,42 @@ static void tell_status(const struct gather *g)
     for (size_t i = 0; i < g->n_sinks; i++)
         printf(" %s", g->file[i]);
     printf("\n");
+    tell_place(g);
+    fflush(stdout);
+}
+
+/* A node that was lost is named for who starts the gather once more. */
+static void tell_lost(const struct gather *g)
+{
+    const char *host;
+    if (g->comm->lost < 0)
+        return;
+    host = g->comm->ops->host(g->comm, g->comm->lost);
+    if (host)
+        printf("heapline-gather: lost %s\n", host);
+    else
+        printf("heapline-gather: lost #%d\n", g->comm->lost);
     fflush(stdout);
 }
 
 static int lead(struct gather *g, struct hl_err *e)
 {
     int bad = take_indices(g, e) || plan(g, e) || write_outputs(g, e);
-    struct hl_err ignored;
+    struct hl_err ignored = {0};
     if (bad) {
-        g->comm->ops->end(g->comm, 1, &ignored);
+        tell_lost(g);
         return -1;
     }
-    if (g->comm->ops->end(g->comm, 0, e) ||
-        (!g->o.keep && hl_source_taken(&g->source, e)))
-        return -1;
     tell_notes(g);
     tell_status(g);
+    if (g->comm->ops->end(g->comm, 0, &ignored)) {
+        fprintf(stderr,
+                "heapline-gather: the outputs are written, but not all nodes could be "
+                "told, which keep their data: %s\n",
+                ignored.text);
+        g->others_are_away = 1;
+    }
+    mark_taken(g);
     return 0;
 }
 
@@ -288,6 +393,26 @@ static int lead(struct gather *g, struct hl_err *e)
 static int wants_mpi(const struct gather_options *o)
 {
     return !o->local && hl_ident_rank(env) >= 0 && hl_ident_size(env) > 1;
+}
+
+static int start_comm(struct gather *g, int *argc, char ***argv, struct hl_err *e)
+{
+    gethostname(g->host, sizeof g->host - 1);
+    g->comm = wants_mpi(&g->o) ? hl_comm_mpi(argc, argv, g->host, e) : hl_comm_local();
+    if (!g->comm || e->code)
+        return -1;
+    if (g->comm->size > 1 && !g->comm->rank) {
+        printf("heapline-gather: started\n"); /* all processes have met */
+        fflush(stdout);
+    }
+    return 0;
+}
+
+static int work(struct gather *g, struct hl_err *e)
+{
+    if (open_source(g, e))
+        return -1;
+    return g->comm->rank ? serve_node(g, e) : lead(g, e);
 }
 
 int main(int argc, char **argv)
@@ -301,24 +426,21 @@ int main(int argc, char **argv)
     }
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a limit is an error like a full disk */
-    if (wants_mpi(&g.o)) {
-        g.comm = hl_comm_mpi(&argc, &argv, &e);
-        if (!g.comm) {
-            say(&e);
-            return strstr(e.text, "--without-mpi") ? 2 : 1;
-        }
-    } else {
-        g.comm = hl_comm_local();
+    int bad = start_comm(&g, &argc, &argv, &e);
+    if (!g.comm) {
+        say(&e);
+        return strstr(e.text, "--without-mpi") ? 2 : 1;
     }
-    int bad = open_source(&g, &e);
-    bad = bad || (g.comm->rank ? serve_node(&g, &e) : lead(&g, &e));
+    if (bad)
+        tell_lost(&g);
+    bad = bad || work(&g, &e);
     if (bad && e.code)
         say(&e);
-    int incomplete = g.plan.n_missing > g.plan.n_bypassed;
+    int status = bad || g.plan.n_missing > g.plan.n_bypassed;
     hl_source_close(&g.source);
     hl_plan_fini(&g.plan);
     hl_index_fini(&g.index);
     gather_options_fini(&g.o);
-    g.comm->ops->close(g.comm, bad ? 1 : 0);
-    return bad || incomplete ? 1 : 0;
+    g.comm->ops->close(g.comm, bad || g.others_are_away, status);
+    return status;
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INDEX_MAGIC = 0x58444e48 };
+enum { INDEX_MAGIC = 0x32584e48, ENTRY_BYTES = 72, GAP_BYTES = 24 };
 
 /* ---- out ---- */
 
@@ -20,45 +20,79 @@ static int put(struct hl_buf *b, uint64_t v)
     return hl_buf_add(b, raw, sizeof raw);
 }
 
-static int put_bytes(struct hl_buf *b, const void *p, size_t n)
+static int put_text(struct hl_buf *b, const char *s)
 {
-    return put(b, n) || hl_buf_add(b, p, n);
+    return put(b, strlen(s)) || hl_buf_add(b, s, strlen(s));
 }
 
 static int put_names(struct hl_buf *b, const struct hl_names *l)
 {
     int bad = put(b, l->n);
     for (size_t i = 0; i < l->n && !bad; i++)
-        bad = put_bytes(b, l->name[i], strlen(l->name[i]));
+        bad = put_text(b, l->name[i]);
     return bad;
+}
+
+static int put_entry(struct hl_buf *b, const struct hl_unit *u)
+{
+    const struct hl_entry *t = &u->entry;
+    uint8_t raw[ENTRY_BYTES];
+    struct hl_writer w = hl_writer_on(raw, sizeof raw);
+    hl_put_u32(&w, (uint32_t)t->rank);
+    hl_put_u32(&w, (uint32_t)t->pid);
+    hl_put_u32(&w, t->unit);
+    hl_put_u32(&w, t->catalog);
+    hl_put_u32(&w, t->host);
+    hl_put_u32(&w, t->flags);
+    hl_put_u32(&w, t->hwm_pages);
+    hl_put_u32(&w, 0);
+    hl_put_u64(&w, t->n_rows);
+    hl_put_u64(&w, t->bytes);
+    hl_put_u64(&w, t->start_ticks);
+    hl_put_u64(&w, t->n_points);
+    hl_put_u64(&w, u->image);
+    return hl_buf_add(b, raw, sizeof raw);
 }
 
 int hl_index_encode(const struct hl_source *s, struct hl_buf *out)
 {
-    int bad = put(out, INDEX_MAGIC) || put(out, s->n_notes);
+    int bad = put(out, INDEX_MAGIC) || put(out, (uint64_t)s->max_size) ||
+              put(out, (uint64_t)s->version_rank) || put_text(out, s->app_version) ||
+              put(out, s->n_notes);
     for (size_t i = 0; i < s->n_notes && !bad; i++)
-        bad = put_bytes(out, s->note[i], strlen(s->note[i]));
-    bad = bad || put(out, s->n_catalogs);
+        bad = put_text(out, s->note[i]);
+    bad = bad || put_text(out, hl_source_is_bare(s) ? s->host : "") ||
+          put_names(out, &s->hosts) || put(out, s->n_catalogs);
     for (size_t i = 0; i < s->n_catalogs && !bad; i++)
         bad = put_names(out, &s->catalog[i].metrics) ||
               put_names(out, &s->catalog[i].paths);
+    bad = bad || put(out, s->n_gaps);
+    for (size_t i = 0; i < s->n_gaps && !bad; i++)
+        bad = put(out, s->gap[i].unit) || put(out, s->gap[i].n_dropped) ||
+              put(out, s->gap[i].n_lost);
     bad = bad || put(out, s->n_units);
-    for (size_t i = 0; i < s->n_units && !bad; i++) {
-        const struct hl_unit *u = &s->unit[i];
-        uint8_t body[HL_WIRE_HEADER + 8192];
-        int64_t n = hl_encode_proc(body, sizeof body, &u->proc);
-        bad = n < 0 || put(out, u->catalog) || put(out, hl_unit_bytes(u)) ||
-              put_bytes(out, body + HL_WIRE_HEADER, (size_t)n - HL_WIRE_HEADER);
-    }
+    for (size_t i = 0; i < s->n_units && !bad; i++)
+        bad = put_entry(out, &s->unit[i]);
     return bad ? -1 : 0;
 }
 
 /* ---- in ---- */
 
-static struct hl_str get_bytes(struct hl_reader *r)
+/* A node's own numbers of hosts and catalogs, and what they are here. */
+struct joining {
+    struct hl_index *x;
+    uint32_t node;
+    struct hl_reader r;
+    uint32_t *host, *catalog;
+    size_t n_hosts, n_catalogs;
+    const uint8_t *gaps;
+    size_t n_gaps;
+};
+
+static struct hl_str get_text(struct hl_reader *r)
 {
     uint64_t n = hl_get_u64(r);
-    struct hl_str s = {NULL, 0};
+    struct hl_str s = {"", 0};
     if (n > hl_reader_left(r)) {
         r->fault = HL_WIRE_SHORT;
         return s;
@@ -68,27 +102,43 @@ static struct hl_str get_bytes(struct hl_reader *r)
     return s;
 }
 
-static int get_names(struct hl_reader *r, struct hl_names *l)
+/* A count of things of at least `least` bytes each. */
+static size_t get_count(struct hl_reader *r, size_t least)
 {
     uint64_t n = hl_get_u64(r);
-    for (uint64_t i = 0; i < n && !r->fault; i++) {
-        struct hl_str s = get_bytes(r);
-        if (!r->fault && hl_names_add(l, s.p, s.n, NULL))
-            return -1;
+    if (n > hl_reader_left(r) / least) {
+        r->fault = HL_WIRE_SHORT;
+        return 0;
+    }
+    return (size_t)n;
+}
+
+static int get_version(struct joining *j)
+{
+    struct hl_index *x = j->x;
+    int64_t size = (int64_t)hl_get_u64(&j->r), rank = (int64_t)hl_get_u64(&j->r);
+    struct hl_str v = get_text(&j->r);
+    if (size > x->max_size)
+        x->max_size = size;
+    if (!j->r.fault && v.n && rank < x->version_rank && v.n < sizeof x->app_version) {
+        memcpy(x->app_version, v.p, v.n);
+        x->app_version[v.n] = 0;
+        x->version_rank = rank;
     }
     return 0;
 }
 
-static int get_notes(struct hl_index *x, struct hl_reader *r)
+static int get_notes(struct joining *j)
 {
-    uint64_t n = hl_get_u64(r);
-    for (uint64_t i = 0; i < n && !r->fault; i++) {
-        struct hl_str s = get_bytes(r);
+    struct hl_index *x = j->x;
+    size_t n = get_count(&j->r, 8);
+    for (size_t i = 0; i < n && !j->r.fault; i++) {
+        struct hl_str s = get_text(&j->r);
         char **p = realloc(x->note, (x->n_notes + 1) * sizeof *p);
         if (!p)
             return -1;
         x->note = p;
-        p[x->n_notes] = strndup(s.n ? s.p : "", s.n);
+        p[x->n_notes] = strndup(s.p ? s.p : "", s.n);
         if (!p[x->n_notes])
             return -1;
         x->n_notes++;
@@ -96,110 +146,191 @@ static int get_notes(struct hl_index *x, struct hl_reader *r)
     return 0;
 }
 
-static int get_catalogs(struct hl_index *x, int node, struct hl_reader *r)
+static int get_bare(struct joining *j)
 {
-    uint64_t n = hl_get_u64(r);
-    if (n > hl_reader_left(r)) {
-        r->fault = HL_WIRE_SHORT;
-        return 0;
-    }
-    x->catalog[node] = calloc(n ? n : 1, sizeof **x->catalog);
-    if (!x->catalog[node])
+    struct hl_str s = get_text(&j->r);
+    return s.n && !j->r.fault ? hl_names_add(&j->x->bare, s.p, s.n, NULL) : 0;
+}
+
+static int get_hosts(struct joining *j)
+{
+    size_t n = get_count(&j->r, 8);
+    j->host = malloc((n + 1) * sizeof *j->host);
+    if (!j->host)
         return -1;
-    x->n_catalogs[node] = (size_t)n;
-    for (uint64_t i = 0; i < n && !r->fault; i++)
-        if (get_names(r, &x->catalog[node][i].metrics) ||
-            get_names(r, &x->catalog[node][i].paths))
+    for (; j->n_hosts < n && !j->r.fault; j->n_hosts++) {
+        struct hl_str s = get_text(&j->r);
+        size_t at;
+        if (hl_names_add(&j->x->hosts, s.p ? s.p : "", s.n, &at))
             return -1;
+        j->host[j->n_hosts] = (uint32_t)at;
+    }
     return 0;
 }
 
-static int known_image(const struct hl_index *x, size_t n_before, uint64_t image)
+static int get_names(struct hl_reader *r, struct hl_names *l)
 {
-    for (size_t i = 0; i < n_before && image; i++)
-        if (x->member[i].proc.hello.image == image)
-            return 1;
+    size_t n = get_count(r, 8);
+    for (size_t i = 0; i < n && !r->fault; i++) {
+        struct hl_str s = get_text(r);
+        if (!r->fault && hl_names_add(l, s.p ? s.p : "", s.n, NULL))
+            return -1;
+    }
     return 0;
 }
 
-static int add_member(struct hl_index *x, const struct hl_member *m)
+static int get_catalogs(struct joining *j)
 {
+    struct hl_index *x = j->x;
+    size_t n = get_count(&j->r, 16);
+    j->catalog = malloc((n + 1) * sizeof *j->catalog);
+    if (!j->catalog)
+        return -1;
+    for (; j->n_catalogs < n && !j->r.fault; j->n_catalogs++) {
+        struct hl_catalog c = {0};
+        if (get_names(&j->r, &c.metrics) || get_names(&j->r, &c.paths) ||
+            hl_catalog_keep(&x->catalog, &x->n_catalogs, &c,
+                            &j->catalog[j->n_catalogs])) {
+            hl_catalog_fini(&c);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int get_gaps(struct joining *j)
+{
+    j->n_gaps = get_count(&j->r, GAP_BYTES);
+    j->gaps = hl_get_bytes(&j->r, j->n_gaps * GAP_BYTES);
+    return 0;
+}
+
+/* An entry that counts here: its losses do, too. */
+static void add_gaps(struct joining *j, uint32_t unit)
+{
+    struct hl_reader r = hl_reader_on(j->gaps, j->n_gaps * GAP_BYTES);
+    for (size_t i = 0; i < j->n_gaps; i++) {
+        uint64_t of = hl_get_u64(&r), dropped = hl_get_u64(&r), lost = hl_get_u64(&r);
+        if (of != unit)
+            continue;
+        j->x->n_dropped += dropped;
+        j->x->n_lost += lost;
+    }
+}
+
+static int add_entry(struct joining *j, const struct hl_entry *t, uint64_t image)
+{
+    struct hl_index *x = j->x;
+    const uint32_t *known = hl_images_find(&x->images, image);
+    if (known && *known != j->node)
+        return 0;
+    if (!known && hl_images_add(&x->images, image, j->node))
+        return -1;
     if (x->n == x->cap) {
-        size_t cap = x->cap ? 2 * x->cap : 64;
-        struct hl_member *p = realloc(x->member, cap * sizeof *p);
-        if (!p)
+        size_t cap = x->cap ? x->cap + x->cap / 2 : 64;
+        struct hl_entry *p = realloc(x->entry, cap * sizeof *p);
+        if (!p || x->n >= UINT32_MAX - 1)
             return -1;
-        x->member = p;
+        x->entry = p;
         x->cap = cap;
     }
-    x->member[x->n++] = *m;
+    x->entry[x->n++] = *t;
+    if (j->n_gaps)
+        add_gaps(j, t->unit);
     return 0;
 }
 
-static int get_units(struct hl_index *x, int node, struct hl_reader *r)
+static int get_entries(struct joining *j)
 {
-    size_t before = x->n;
-    uint64_t n = hl_get_u64(r);
-    for (uint64_t i = 0; i < n && !r->fault; i++) {
-        struct hl_member m = {.node = node, .unit = i};
-        uint64_t catalog = hl_get_u64(r);
-        m.bytes = hl_get_u64(r);
-        struct hl_str body = get_bytes(r);
-        if (r->fault || catalog >= x->n_catalogs[node] ||
-            hl_decode_proc((const uint8_t *)body.p, body.n, &m.proc)) {
+    struct hl_reader *r = &j->r;
+    size_t n = get_count(r, ENTRY_BYTES);
+    for (size_t i = 0; i < n && !r->fault; i++) {
+        struct hl_entry t = {.node = j->node};
+        t.rank = (int32_t)hl_get_u32(r);
+        t.pid = (int32_t)hl_get_u32(r);
+        t.unit = hl_get_u32(r);
+        t.catalog = hl_get_u32(r);
+        t.host = hl_get_u32(r);
+        t.flags = hl_get_u32(r);
+        t.hwm_pages = hl_get_u32(r);
+        hl_get_u32(r);
+        t.n_rows = hl_get_u64(r);
+        t.bytes = hl_get_u64(r);
+        t.start_ticks = hl_get_u64(r);
+        t.n_points = hl_get_u64(r);
+        uint64_t image = hl_get_u64(r);
+        if (t.catalog >= j->n_catalogs || t.host >= j->n_hosts || t.unit != i) {
             r->fault = HL_WIRE_BAD_VALUE;
             return 0;
         }
-        m.catalog = &x->catalog[node][catalog];
-        if (!known_image(x, before, m.proc.hello.image) && add_member(x, &m))
+        t.catalog = j->catalog[t.catalog];
+        t.host = j->host[t.host];
+        if (add_entry(j, &t, image))
             return -1;
     }
     return 0;
 }
 
-int hl_index_init(struct hl_index *x, int n_nodes, struct hl_err *e)
+int hl_index_add(struct hl_index *x, uint32_t node, const uint8_t *p, size_t n,
+                 struct hl_err *e)
 {
-    memset(x, 0, sizeof *x);
-    x->n_nodes = n_nodes;
-    x->bytes = calloc((size_t)n_nodes, sizeof *x->bytes);
-    x->catalog = calloc((size_t)n_nodes, sizeof *x->catalog);
-    x->n_catalogs = calloc((size_t)n_nodes, sizeof *x->n_catalogs);
-    return x->bytes && x->catalog && x->n_catalogs ? 0
-                                                   : hl_fail(e, ENOMEM, "no memory left");
+    struct joining j = {.x = x, .node = node, .r = hl_reader_on(p, n)};
+    if (hl_get_u64(&j.r) != INDEX_MAGIC)
+        return hl_fail(e, HL_ERR_VERSION,
+                       "another version of heapline-gather runs on a node");
+    int bad = get_version(&j) || get_notes(&j) || get_bare(&j) || get_hosts(&j) ||
+              get_catalogs(&j) || get_gaps(&j) || get_entries(&j);
+    free(j.host);
+    free(j.catalog);
+    if (bad)
+        return hl_fail(e, ENOMEM, "no memory left for the index");
+    return hl_reader_done(&j.r) ? hl_fail(e, HL_ERR_FORMAT, "the index is damaged") : 0;
 }
 
-int hl_index_add(struct hl_index *x, int node, struct hl_buf *b, struct hl_err *e)
+/* ---- order ---- */
+
+static int cmp64(uint64_t a, uint64_t b)
 {
-    x->bytes[node] = *b;
-    memset(b, 0, sizeof *b);
-    struct hl_reader r =
-        hl_reader_on(hl_buf_data(&x->bytes[node]), hl_buf_left(&x->bytes[node]));
-    if (hl_get_u64(&r) != INDEX_MAGIC)
-        return hl_fail(e, HL_ERR_VERSION,
-                       "node %d runs another version of heapline-gather", node);
-    if (get_notes(x, &r) || get_catalogs(x, node, &r) || get_units(x, node, &r))
-        return hl_fail(e, ENOMEM, "no memory left");
-    return hl_reader_done(&r)
-               ? hl_fail(e, HL_ERR_FORMAT, "the index of node %d is damaged", node)
-               : 0;
+    return a < b ? -1 : a > b;
+}
+
+static int by_csv(const void *pa, const void *pb, void *index)
+{
+    const struct hl_entry *a = pa, *b = pb;
+    const struct hl_index *x = index;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    int r =
+        a->host == b->host ? 0 : strcmp(x->hosts.name[a->host], x->hosts.name[b->host]);
+    r = r ? r : cmp64((uint32_t)a->pid, (uint32_t)b->pid);
+    r = r ? r : cmp64(a->start_ticks, b->start_ticks);
+    r = r ? r : cmp64(a->node, b->node);
+    return r ? r : cmp64(a->unit, b->unit);
+}
+
+void hl_index_done(struct hl_index *x)
+{
+    hl_images_fini(&x->images);
+    qsort_r(x->entry, x->n, sizeof *x->entry, by_csv, x);
+}
+
+void hl_index_init(struct hl_index *x)
+{
+    memset(x, 0, sizeof *x);
+    x->max_size = -1;
+    x->version_rank = INT64_MAX;
 }
 
 void hl_index_fini(struct hl_index *x)
 {
-    for (int i = 0; i < x->n_nodes; i++) {
-        if (x->bytes)
-            hl_buf_fini(&x->bytes[i]);
-        for (size_t k = 0; x->n_catalogs && k < x->n_catalogs[i]; k++)
-            hl_catalog_fini(&x->catalog[i][k]);
-        if (x->catalog)
-            free(x->catalog[i]);
-    }
+    for (size_t i = 0; i < x->n_catalogs; i++)
+        hl_catalog_fini(&x->catalog[i]);
     for (size_t i = 0; i < x->n_notes; i++)
         free(x->note[i]);
+    hl_catalog_fini(&(struct hl_catalog){.metrics = x->hosts, .paths = x->bare});
+    hl_images_fini(&x->images);
     free(x->note);
-    free(x->bytes);
     free(x->catalog);
-    free(x->n_catalogs);
-    free(x->member);
+    free(x->entry);
     memset(x, 0, sizeof *x);
 }

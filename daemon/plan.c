@@ -28,56 +28,25 @@ int hl_plan_missing(struct hl_plan *p, struct hl_err *e, const char *format, ...
     return 0;
 }
 
-static int64_t order(uint64_t a, uint64_t b)
+const char *const hl_point_metrics[HL_N_POINT_METRICS] = {
+    "step",      "mpi_rank", "time_s", "heap_bytes", "heap_peak_bytes",
+    "rss_bytes", "allocs",   "frees"};
+
+static int cmp64(uint64_t a, uint64_t b)
 {
     return a < b ? -1 : a > b;
 }
 
-static int by_text(struct hl_str a, struct hl_str b)
-{
-    size_t n = a.n < b.n ? a.n : b.n;
-    int r = n ? memcmp(a.p, b.p, n) : 0;
-    return r ? r : (int)order(a.n, b.n);
-}
-
 /* Order of start: across nodes the clocks of boot differ, but the order within
  * a node is what counts; then the index's own order. */
-static int by_start(const void *pa, const void *pb)
+static int by_start(const void *pa, const void *pb, void *index)
 {
-    const struct hl_member *a = *(const struct hl_member *const *)pa;
-    const struct hl_member *b = *(const struct hl_member *const *)pb;
-    int64_t r = order(a->proc.hello.start_ticks, b->proc.hello.start_ticks);
-    r = r ? r : a->node - b->node;
-    return (int)(r ? r : order(a->unit, b->unit));
-}
-
-static int by_csv(const void *pa, const void *pb)
-{
-    const struct hl_member *a = *(const struct hl_member *const *)pa;
-    const struct hl_member *b = *(const struct hl_member *const *)pb;
-    int64_t r = (int64_t)a->proc.hello.rank - b->proc.hello.rank;
-    r = r ? r : by_text(a->proc.hello.host, b->proc.hello.host);
-    r = r ? r : a->proc.hello.pid - b->proc.hello.pid;
-    return r ? (r < 0 ? -1 : 1) : by_start(pa, pb);
-}
-
-/* Images of one process next to each other, in the order they came: an image may
- * have another rank than the one before it (a shell that sets the variable). */
-static int by_process(const void *pa, const void *pb)
-{
-    const struct hl_member *a = *(const struct hl_member *const *)pa;
-    const struct hl_member *b = *(const struct hl_member *const *)pb;
-    int64_t r = a->node - b->node;
-    r = r ? r : a->proc.hello.pid - b->proc.hello.pid;
-    r = r ? r : order(a->proc.hello.start_ticks, b->proc.hello.start_ticks);
-    r = r ? r : order(a->unit, b->unit);
-    return r < 0 ? -1 : r > 0;
-}
-
-static int same_process(const struct hl_member *a, const struct hl_member *b)
-{
-    return a->node == b->node && a->proc.hello.pid == b->proc.hello.pid &&
-           a->proc.hello.start_ticks == b->proc.hello.start_ticks;
+    const struct hl_index *x = index;
+    const struct hl_entry *a = &x->entry[*(const uint32_t *)pa];
+    const struct hl_entry *b = &x->entry[*(const uint32_t *)pb];
+    int r = cmp64(a->start_ticks, b->start_ticks);
+    r = r ? r : cmp64(a->node, b->node);
+    return r ? r : cmp64(a->unit, b->unit);
 }
 
 /* ---- ranks ---- */
@@ -85,34 +54,75 @@ static int same_process(const struct hl_member *a, const struct hl_member *b)
 static uint64_t count_ranks(const struct hl_index *x)
 {
     uint64_t n = 0;
-    for (size_t i = 0; i < x->n; i++) {
-        const struct hl_hello *h = &x->member[i].proc.hello;
-        if (h->rank >= 0 && (uint64_t)h->rank + 1 > n)
-            n = (uint64_t)h->rank + 1;
-        if (h->rank >= 0 && h->size > 0 && (uint64_t)h->size > n)
-            n = (uint64_t)h->size;
-    }
-    return n;
+    for (size_t i = 0; i < x->n; i++)
+        if (x->entry[i].rank >= 0 && (uint64_t)x->entry[i].rank + 1 > n)
+            n = (uint64_t)x->entry[i].rank + 1;
+    return n && x->max_size > 0 && (uint64_t)x->max_size > n ? (uint64_t)x->max_size : n;
 }
 
-/* Members with frames, in order of start; malloced. */
-static const struct hl_member **framing(const struct hl_index *x, size_t *n)
+/* Entries with frames, in order of start; malloced. */
+static uint32_t *framing(const struct hl_index *x, size_t *n)
 {
-    const struct hl_member **f = malloc((x->n + 1) * sizeof *f);
+    uint32_t *f = malloc((x->n + 1) * sizeof *f);
     *n = 0;
     for (size_t i = 0; f && i < x->n; i++)
-        if (x->member[i].proc.n_rows)
-            f[(*n)++] = &x->member[i];
+        if (x->entry[i].n_rows)
+            f[(*n)++] = (uint32_t)i;
     if (f)
-        qsort(f, *n, sizeof *f, by_start);
+        qsort_r(f, *n, sizeof *f, by_start, (void *)x);
     return f;
+}
+
+static int name_twice(struct hl_plan *p, const struct hl_index *x, uint32_t i,
+                      struct hl_err *e)
+{
+    const struct hl_entry *t = &x->entry[i], *first = &x->entry[p->rank[t->rank]];
+    p->n_twice++;
+    return hl_plan_missing(
+        p, e,
+        "rank %d: process %d on %s says it is this rank, as process %d "
+        "on %s did before; its frames are in heapline/other",
+        (int)t->rank, (int)t->pid, x->hosts.name[t->host], (int)first->pid,
+        x->hosts.name[first->host]);
+}
+
+/* Of processes that have samples only, the one that was largest. */
+static void assign_samples(struct hl_plan *p, const struct hl_index *x, int ranked)
+{
+    for (size_t i = 0; i < x->n; i++) {
+        const struct hl_entry *t = &x->entry[i];
+        int64_t r = ranked ? t->rank : 0;
+        if (r < 0 || !hl_plan_samples_are_frames(t))
+            continue;
+        const struct hl_entry *best =
+            p->rank[r] == HL_NO_ENTRY ? NULL : &x->entry[p->rank[r]];
+        if (!best || (!best->n_rows && t->hwm_pages > best->hwm_pages))
+            p->rank[r] = (uint32_t)i;
+    }
+}
+
+static int assign_frames(struct hl_plan *p, const struct hl_index *x, const uint32_t *f,
+                         size_t n, int ranked, struct hl_err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        int64_t r = ranked ? x->entry[f[i]].rank : (int64_t)i;
+        if (r >= 0 && p->rank[r] == HL_NO_ENTRY) {
+            p->rank[r] = f[i];
+            continue;
+        }
+        p->other[p->n_other++] = f[i];
+        if (r >= 0 && name_twice(p, x, f[i], e))
+            return -1;
+    }
+    return 0;
 }
 
 static int assign_ranks(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
 {
     size_t n;
-    const struct hl_member **f = framing(x, &n);
+    uint32_t *f = framing(x, &n);
     uint64_t ranked = count_ranks(x);
+    int bad = 0;
     p->n_ranks = ranked ? ranked : n ? n : 1;
     if (p->n_ranks > RANKS_MAX) {
         free(f);
@@ -120,20 +130,31 @@ static int assign_ranks(struct hl_plan *p, const struct hl_index *x, struct hl_e
                        "a process calls itself rank %llu: that cannot be",
                        (unsigned long long)p->n_ranks - 1);
     }
-    p->rank = calloc((size_t)p->n_ranks, sizeof *p->rank);
+    p->rank = malloc((size_t)p->n_ranks * sizeof *p->rank);
     p->other = malloc((n + 1) * sizeof *p->other);
     if (!f || !p->rank || !p->other) {
-        free(f);
-        return hl_fail(e, ENOMEM, "no memory left");
-    }
-    for (size_t i = 0; i < n; i++) {
-        int64_t r = ranked ? f[i]->proc.hello.rank : (int64_t)i;
-        if (r >= 0 && !p->rank[r])
-            p->rank[r] = f[i];
-        else
-            p->other[p->n_other++] = f[i];
+        bad = hl_fail(e, ENOMEM, "no memory left");
+    } else {
+        memset(p->rank, 0xff, (size_t)p->n_ranks * sizeof *p->rank);
+        bad = assign_frames(p, x, f, n, ranked != 0, e);
+        if (!bad)
+            assign_samples(p, x, ranked != 0);
     }
     free(f);
+    return bad;
+}
+
+static int list_timelines(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
+{
+    p->timeline = malloc((x->n + 1) * sizeof *p->timeline);
+    if (!p->timeline)
+        return hl_fail(e, ENOMEM, "no memory left");
+    for (size_t i = 0; i < x->n; i++) {
+        const struct hl_entry *t = &x->entry[i];
+        uint64_t r = t->rank < 0 ? 0 : (uint64_t)t->rank;
+        if (t->n_points && !(hl_plan_samples_are_frames(t) && p->rank[r] == i))
+            p->timeline[p->n_timelines++] = (uint32_t)i;
+    }
     return 0;
 }
 
@@ -141,11 +162,12 @@ static int name_unseen_ranks(struct hl_plan *p, const struct hl_index *x,
                              struct hl_err *e)
 {
     char *seen = calloc((size_t)p->n_ranks, 1);
+    size_t before = p->n_missing;
     int bad = seen ? 0 : hl_fail(e, ENOMEM, "no memory left");
     int any = 0;
     for (size_t i = 0; !bad && i < x->n; i++)
-        if (x->member[i].proc.hello.rank >= 0)
-            any = seen[x->member[i].proc.hello.rank] = 1;
+        if (x->entry[i].rank >= 0)
+            any = seen[x->entry[i].rank] = 1;
     for (uint64_t r = 0; any && !bad && r < p->n_ranks; r++) {
         uint64_t last = r;
         if (seen[r])
@@ -160,109 +182,90 @@ static int name_unseen_ranks(struct hl_plan *p, const struct hl_index *x,
         r = last;
     }
     free(seen);
+    /* A node without ranks needs no collector: it is named only when any are
+     * looked for. */
+    for (size_t i = 0; (p->n_missing > before || !x->n) && !bad && i < x->bare.n; i++)
+        bad = hl_plan_missing(p, e, "node %s: no collector, and no files of the run",
+                              x->bare.name[i]);
     return bad;
-}
-
-/* ---- heap rows ---- */
-
-/* Of a process's images, the one that is its row: the last that did not end by
- * exec, else the last. */
-static size_t row_of(const struct hl_member **m, size_t n)
-{
-    for (size_t i = n; i-- > 0;)
-        if (m[i]->proc.heap.end.kind != HL_ENDED_EXEC)
-            return i;
-    return n - 1;
-}
-
-static int order_heap(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
-{
-    const struct hl_member **all = malloc((x->n + 1) * sizeof *all);
-    size_t n = 0;
-    p->heap = malloc((x->n + 1) * sizeof *p->heap);
-    p->image = malloc((x->n + 1) * sizeof *p->image);
-    if (!all || !p->heap || !p->image) {
-        free(all);
-        return hl_fail(e, ENOMEM, "no memory left");
-    }
-    for (size_t i = 0; i < x->n; i++)
-        if (x->member[i].proc.flags & HL_PROC_HEAP)
-            all[n++] = &x->member[i];
-    qsort(all, n, sizeof *all, by_process);
-    for (size_t i = 0, k; i < n; i += k) {
-        for (k = 1; i + k < n && same_process(all[i], all[i + k]);)
-            k++;
-        size_t row = row_of(all + i, k);
-        p->heap[p->n_heap++] = all[i + row];
-        for (size_t j = 0; j < k; j++)
-            if (j != row)
-                p->image[p->n_images++] = all[i + j];
-    }
-    free(all);
-    qsort(p->heap, p->n_heap, sizeof *p->heap, by_csv);
-    qsort(p->image, p->n_images, sizeof *p->image, by_csv);
-    return 0;
 }
 
 /* ---- the rest ---- */
 
+static int unite_points(struct hl_plan *p)
+{
+    for (size_t i = 0; i < HL_N_POINT_METRICS; i++)
+        if (hl_names_add(&p->catalog.metrics, hl_point_metrics[i],
+                         strlen(hl_point_metrics[i]), NULL))
+            return -1;
+    return 0;
+}
+
+static int unite_entry(struct hl_plan *p, const struct hl_index *x, uint32_t i)
+{
+    if (i == HL_NO_ENTRY)
+        return 0;
+    const struct hl_entry *t = &x->entry[i];
+    return hl_plan_samples_are_frames(t)
+               ? unite_points(p)
+               : hl_catalog_unite(&p->catalog, &x->catalog[t->catalog]);
+}
+
+/* Ranks first, then others, then sessions without frames. */
 static int unite(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
 {
     int bad = 0;
     for (uint64_t r = 0; r < p->n_ranks && !bad; r++)
-        if (p->rank[r])
-            bad = hl_catalog_unite(&p->catalog, p->rank[r]->catalog);
+        if (!r || p->rank[r] == HL_NO_ENTRY || p->rank[r - 1] == HL_NO_ENTRY ||
+            x->entry[p->rank[r]].catalog != x->entry[p->rank[r - 1]].catalog ||
+            hl_plan_samples_are_frames(&x->entry[p->rank[r]]))
+            bad = unite_entry(p, x, p->rank[r]);
     for (size_t i = 0; i < p->n_other && !bad; i++)
-        bad = hl_catalog_unite(&p->catalog, p->other[i]->catalog);
-    for (size_t i = 0; i < x->n && !bad; i++) /* sessions without frames */
-        bad = hl_catalog_unite(&p->catalog, x->member[i].catalog);
+        bad = unite_entry(p, x, p->other[i]);
+    for (size_t i = 0; i < x->n_catalogs && !bad; i++)
+        bad = hl_catalog_unite(&p->catalog, &x->catalog[i]);
     if (bad || hl_catalog_sort_paths(&p->catalog) ||
         hl_catalog_clean(&p->catalog, &p->shown, &p->n_replaced))
         return hl_fail(e, ENOMEM, "no memory left for the names of metrics and regions");
     return 0;
 }
 
-static void take_version(struct hl_plan *p, const struct hl_member *m)
+uint64_t hl_plan_frames(const struct hl_entry *t)
 {
-    struct hl_str v = m->proc.hello.app_version;
-    if (!p->app_version[0] && v.n && v.n < sizeof p->app_version)
-        memcpy(p->app_version, v.p, v.n);
+    return t->n_rows ? t->n_rows : t->n_points;
 }
 
 static void sum_up(struct hl_plan *p, const struct hl_index *x)
 {
     for (uint64_t r = 0; r < p->n_ranks; r++)
-        if (p->rank[r]) {
-            p->total_frames += p->rank[r]->proc.n_rows;
-            take_version(p, p->rank[r]);
-        }
+        if (p->rank[r] != HL_NO_ENTRY)
+            p->total_frames += hl_plan_frames(&x->entry[p->rank[r]]);
     for (size_t i = 0; i < x->n; i++) {
-        const struct hl_proc *q = &x->member[i].proc;
-        take_version(p, &x->member[i]);
-        p->n_dropped += q->n_dropped;
-        p->n_lost += q->n_lost;
-        p->n_running += q->heap.end.kind == HL_ENDED_RUNNING;
-        p->n_unshared += (q->flags & HL_PROC_UNSHARED) &&
-                         (q->heap.end.kind == HL_ENDED_SIGNAL ||
-                          q->heap.end.kind == HL_ENDED_KILLED_OR_EXIT);
+        const struct hl_entry *t = &x->entry[i];
+        unsigned ended = hl_entry_ended(t);
+        p->n_heap += (t->flags & HL_ENTRY_ROW) != 0;
+        p->n_images += (t->flags & HL_ENTRY_IMAGE) != 0;
+        p->n_running += ended == HL_ENDED_RUNNING;
+        p->n_unshared += (t->flags & HL_PROC_UNSHARED) &&
+                         (ended == HL_ENDED_SIGNAL || ended == HL_ENDED_KILLED_OR_EXIT);
     }
 }
 
 /* Nothing failed, but who reads the row must know what it is not. */
-static int name_bypassed(struct hl_plan *p, struct hl_err *e)
+static int name_bypassed(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
 {
-    for (size_t i = 0; i < p->n_heap; i++) {
-        const struct hl_proc *q = &p->heap[i]->proc;
+    for (size_t i = 0; i < x->n; i++) {
+        const struct hl_entry *t = &x->entry[i];
         char rank[32] = "";
-        if (!(q->flags & HL_PROC_NOTE_BYPASSED))
+        if (!(t->flags & HL_PROC_NOTE_BYPASSED) || !(t->flags & HL_ENTRY_ROW))
             continue;
-        if (q->heap.record.rank >= 0)
-            snprintf(rank, sizeof rank, "rank %d, ", (int)q->heap.record.rank);
+        if (t->rank >= 0)
+            snprintf(rank, sizeof rank, "rank %d, ", (int)t->rank);
         p->n_bypassed++;
         if (hl_plan_missing(p, e,
-                            "heap of %sprocess %lld on %s: what its own malloc or "
+                            "heap of %sprocess %d on %s: what its own malloc or "
                             "operator new allocates, which bypasses the agent",
-                            rank, (long long)q->heap.record.pid, q->heap.record.host))
+                            rank, (int)t->pid, x->hosts.name[t->host]))
             return -1;
     }
     return 0;
@@ -271,19 +274,19 @@ static int name_bypassed(struct hl_plan *p, struct hl_err *e)
 int hl_plan_make(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
 {
     memset(p, 0, sizeof *p);
-    int bad = assign_ranks(p, x, e) || name_unseen_ranks(p, x, e) ||
-              order_heap(p, x, e) || unite(p, x, e);
+    int bad = assign_ranks(p, x, e) || list_timelines(p, x, e) ||
+              name_unseen_ranks(p, x, e) || unite(p, x, e);
     if (!bad)
         sum_up(p, x);
-    bad = bad || name_bypassed(p, e);
+    bad = bad || name_bypassed(p, x, e);
     for (size_t i = 0; i < x->n_notes && !bad; i++)
         bad = hl_plan_missing(p, e, "%s", x->note[i]);
-    if (!bad && p->n_lost)
+    if (!bad && x->n_lost)
         bad = hl_plan_missing(p, e, "%llu frames: lost by a collector",
-                              (unsigned long long)p->n_lost);
-    if (!bad && p->n_dropped)
+                              (unsigned long long)x->n_lost);
+    if (!bad && x->n_dropped)
         bad = hl_plan_missing(p, e, "%llu frames: dropped by their program's sender",
-                              (unsigned long long)p->n_dropped);
+                              (unsigned long long)x->n_dropped);
     if (bad)
         hl_plan_fini(p);
     return bad ? -1 : 0;
@@ -293,8 +296,7 @@ void hl_plan_fini(struct hl_plan *p)
 {
     free(p->rank);
     free(p->other);
-    free(p->heap);
-    free(p->image);
+    free(p->timeline);
     hl_catalog_fini(&p->catalog);
     hl_catalog_fini(&p->shown);
     for (size_t i = 0; i < p->n_missing; i++)

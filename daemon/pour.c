@@ -4,248 +4,296 @@
  */
 #include "pour.h"
 
+#include "heap_rows.h"
 #include "stream.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH_BYTES = 256 << 10 };
-
-/* The pieces of all planned streams, one after the other: a position that
- * moves ahead of what is being decoded. */
-struct cursor {
-    uint64_t member; /* in the flat list ranks, others */
-    uint64_t offset;
-};
+enum { EMPTY_ROWS = 4096 /* rows without cells in a batch */ };
 
 struct state {
     struct hl_pour *p;
-    const struct hl_member **list; /* ranks that have frames, then others */
-    uint64_t n_list;
-    struct cursor ahead;
-    struct hl_piece piece[HL_COMM_SLOTS];
-    uint64_t in_flight, begun; /* pieces fetched; slot = number % HL_COMM_SLOTS */
-    uint8_t *own;              /* piece of this node */
+    const struct hl_catalog *catalog;
+    size_t stride, batch_cap;
+    struct hl_batch *batch; /* being filled */
 
     struct hl_stream stream;
-    size_t *map;
-    uint64_t mapped; /* the catalog that map is for */
-    double *batch;
-    size_t stride, n_batch, batch_cap;
+    size_t *map; /* of stream.catalog's cells; NULL: they are the same */
+    uint64_t mapped;
+    int has_map;
+
+    size_t point_cell[HL_N_POINT_METRICS];
+    uint64_t rank, step; /* of samples that are frames */
 };
 
-static int to_sinks(struct state *s, const double *cells, size_t n, struct hl_err *e)
+static int put(struct state *s, struct hl_item it, struct hl_err *e)
 {
-    for (size_t i = 0; i < s->p->n_sinks; i++) {
-        struct hl_sink *k = s->p->sink[i];
-        if (k->ops->rows && k->ops->rows(k, cells, n, e))
-            return -1;
-    }
-    return 0;
+    return hl_outlets_put(s->p->out, &it, e);
 }
 
-static int flush(struct state *s, struct hl_err *e)
+static int flush(struct state *s, enum hl_item_kind kind, struct hl_err *e)
 {
-    size_t n = s->n_batch;
-    s->n_batch = 0;
-    return n ? to_sinks(s, s->batch, n, e) : 0;
+    struct hl_item it = {.kind = kind, .batch = s->batch};
+    s->batch = NULL;
+    return it.batch && it.batch->n ? put(s, it, e) : 0;
+}
+
+/* ---- rows ---- */
+
+/* The place of the next row. */
+static double *next_row(struct state *s, struct hl_err *e)
+{
+    if (s->batch && s->batch->n == s->batch_cap && flush(s, HL_ITEM_ROWS, e))
+        return NULL;
+    if (!s->batch && !(s->batch = hl_outlets_batch(s->p->out, e)))
+        return NULL;
+    return (double *)s->batch->p + s->batch->n++ * s->stride;
+}
+
+/* A metric that this process lacks is not a number, a region it lacks zero. */
+static void clear_row(const struct state *s, double *row)
+{
+    size_t n = s->catalog->metrics.n;
+    for (size_t i = 0; i < n; i++)
+        row[i] = hl_lacking();
+    memset(row + n, 0, (s->stride - n) * sizeof *row);
+}
+
+static int is_identity(const size_t *map, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (map[i] != i)
+            return 0;
+    return 1;
 }
 
 /* A new catalog is mapped when its first row comes. */
 static int remap(struct state *s, const struct hl_stream *st, struct hl_err *e)
 {
-    if (s->map && s->mapped == st->n_catalogs)
+    if (s->has_map && s->mapped == st->n_catalogs)
         return 0;
     free(s->map);
-    s->map = hl_catalog_map(&st->catalog, &s->p->plan->catalog);
+    s->map = hl_catalog_map(&st->catalog, s->catalog);
+    if (!s->map)
+        return hl_fail(e, HL_ERR_FORMAT, "a stream has names that its index lacks");
     s->mapped = st->n_catalogs;
-    return s->map ? 0
-                  : hl_fail(e, HL_ERR_FORMAT, "a stream has names that its index lacks");
+    s->has_map = 1;
+    if (hl_catalog_stride(&st->catalog) == s->stride && is_identity(s->map, s->stride)) {
+        free(s->map);
+        s->map = NULL;
+    }
+    return 0;
 }
 
 static int on_row(void *ctx, const struct hl_stream *st, const double *cells,
                   size_t n_metrics, size_t n_paths, struct hl_err *e)
 {
     struct state *s = ctx;
-    if (remap(s, st, e))
+    double *row = remap(s, st, e) ? NULL : next_row(s, e);
+    if (!row)
         return -1;
-    double *row = s->batch + s->n_batch * s->stride;
-    /* A metric that this process lacks is not a number, a region it lacks zero. */
-    for (size_t i = 0; i < s->p->run->catalog->metrics.n; i++)
-        row[i] = hl_lacking();
-    memset(row + s->p->run->catalog->metrics.n, 0,
-           (s->stride - s->p->run->catalog->metrics.n) * sizeof *row);
+    if (!s->map && n_metrics + 2 * n_paths == s->stride) {
+        memcpy(row, cells, s->stride * sizeof *row);
+        return 0;
+    }
+    clear_row(s, row);
     for (size_t i = 0; i < n_metrics; i++)
-        row[s->map[i]] = cells[i];
-    const size_t *map = s->map + st->catalog.metrics.n;
+        row[s->map ? s->map[i] : i] = cells[i];
+    size_t first = st->catalog.metrics.n;
     for (size_t i = 0; i < 2 * n_paths; i++)
-        row[map[i]] = cells[n_metrics + i];
-    return ++s->n_batch == s->batch_cap ? flush(s, e) : 0;
-}
-
-/* ---- pieces ---- */
-
-static int next_piece(struct state *s, struct hl_piece *out, const struct hl_member **m)
-{
-    while (s->ahead.member < s->n_list) {
-        *m = s->list[s->ahead.member];
-        uint64_t left = (*m)->bytes - s->ahead.offset;
-        if (left) {
-            *out = (struct hl_piece){(*m)->unit, s->ahead.offset,
-                                     left < HL_COMM_PIECE ? left : HL_COMM_PIECE};
-            s->ahead.offset += out->n;
-            return 1;
-        }
-        s->ahead.member++;
-        s->ahead.offset = 0;
-    }
+        row[s->map ? s->map[first + i] : first + i] = cells[n_metrics + i];
     return 0;
 }
 
-/* Keep the slots full.  Pieces of this node need no flight: they are read when
- * their turn comes. */
-static int fetch_ahead(struct state *s, struct hl_err *e)
+/* The rows must be those that were announced: sinks have made room for them. */
+static int check_rows(const struct state *s, const struct hl_entry *t, struct hl_err *e)
 {
-    while (s->begun - s->in_flight < HL_COMM_SLOTS) {
-        const struct hl_member *m;
-        int slot = (int)(s->begun % HL_COMM_SLOTS);
-        if (!next_piece(s, &s->piece[slot], &m))
-            return 0;
-        s->begun++;
-        if (m->node != s->p->comm->rank &&
-            s->p->comm->ops->fetch(s->p->comm, m->node, &s->piece[slot], slot, e))
-            return -1;
-    }
-    return 0;
+    if (s->stream.n_rows == t->n_rows)
+        return 0;
+    return hl_fail(e, HL_ERR_FORMAT,
+                   "process %d: %llu frames came where %llu were announced", (int)t->pid,
+                   (unsigned long long)s->stream.n_rows, (unsigned long long)t->n_rows);
 }
 
-/* The next piece in order, which is one of member m. */
-static int take_piece(struct state *s, const struct hl_member *m, const uint8_t **bytes,
-                      uint64_t *n, struct hl_err *e)
-{
-    if (fetch_ahead(s, e))
-        return -1;
-    int slot = (int)(s->in_flight++ % HL_COMM_SLOTS);
-    *n = s->piece[slot].n;
-    if (m->node != s->p->comm->rank)
-        return s->p->comm->ops->fetched(s->p->comm, slot, bytes, e);
-    *bytes = s->own;
-    return hl_source_read(s->p->source, (size_t)m->unit, s->piece[slot].offset, *n,
-                          s->own, e);
-}
-
-static int pour_member(struct state *s, const struct hl_member *m, struct hl_err *e)
+static int pour_stream(struct state *s, const struct hl_entry *t, struct hl_err *e)
 {
     int bad = 0;
-    for (uint64_t at = 0; at < m->bytes && !bad;) {
+    for (uint64_t at = 0; at < t->bytes && !bad;) {
         const uint8_t *bytes;
-        uint64_t n;
-        bad = take_piece(s, m, &bytes, &n, e) ||
+        uint64_t n = 0;
+        bad = hl_pull_next(&s->p->from, &bytes, &n, e) ||
               hl_stream_feed(&s->stream, bytes, n, on_row, s, e);
-        at += bad ? 0 : n;
+        at += n;
     }
-    bad = bad || flush(s, e);
-    if (!bad && s->stream.n_rows != m->proc.n_rows)
-        bad = hl_fail(e, HL_ERR_FORMAT,
-                      "process %lld: %llu frames came where %llu were announced",
-                      (long long)m->proc.hello.pid, (unsigned long long)s->stream.n_rows,
-                      (unsigned long long)m->proc.n_rows);
+    bad = bad || flush(s, HL_ITEM_ROWS, e) || check_rows(s, t, e);
     hl_stream_fini(&s->stream);
     free(s->map);
     s->map = NULL;
+    s->has_map = 0;
     return bad ? -1 : 0;
+}
+
+/* ---- samples ---- */
+
+static double known(int64_t v)
+{
+    return v == -1 ? hl_lacking() : (double)v;
+}
+
+static int point_row(struct state *s, const struct hl_point *p, struct hl_err *e)
+{
+    const double v[HL_N_POINT_METRICS] = {
+        (double)s->step++,         (double)s->rank,           (double)p->time_ns / 1e9,
+        known(p->heap_bytes),      known(p->heap_peak_bytes), known(p->rss_bytes),
+        known((int64_t)p->allocs), known((int64_t)p->frees)};
+    double *row = next_row(s, e);
+    if (!row)
+        return -1;
+    clear_row(s, row);
+    for (size_t i = 0; i < HL_N_POINT_METRICS; i++)
+        row[s->point_cell[i]] = v[i];
+    return 0;
+}
+
+static int keep_point(struct state *s, const struct hl_point *p, struct hl_err *e)
+{
+    size_t cap = hl_outlets_batch_bytes(s->p->out) / sizeof *p;
+    if (s->batch && s->batch->n == cap && flush(s, HL_ITEM_POINTS, e))
+        return -1;
+    if (!s->batch && !(s->batch = hl_outlets_batch(s->p->out, e)))
+        return -1;
+    ((struct hl_point *)s->batch->p)[s->batch->n++] = *p;
+    return 0;
+}
+
+static int pour_points(struct state *s, const struct hl_entry *t, int as_frames,
+                       struct hl_err *e)
+{
+    int (*take)(struct state *, const struct hl_point *, struct hl_err *) =
+        as_frames ? point_row : keep_point;
+    s->step = 0;
+    for (uint64_t left = t->n_points * HL_POINT_BYTES; left;) {
+        const uint8_t *bytes;
+        uint64_t n;
+        if (hl_pull_next(&s->p->from, &bytes, &n, e))
+            return -1;
+        for (uint64_t at = 0; at < n; at += HL_POINT_BYTES) {
+            struct hl_point p;
+            hl_point_get(bytes + at, &p);
+            if (take(s, &p, e))
+                return -1;
+        }
+        left -= n;
+    }
+    return flush(s, as_frames ? HL_ITEM_ROWS : HL_ITEM_POINTS, e);
+}
+
+static void find_point_cells(struct state *s)
+{
+    for (size_t i = 0; i < HL_N_POINT_METRICS; i++)
+        s->point_cell[i] = hl_names_find(&s->catalog->metrics, hl_point_metrics[i],
+                                         strlen(hl_point_metrics[i]));
 }
 
 /* ---- order ---- */
 
-#define EACH_SINK(s, member, ...)                                                        \
-    for (size_t k_ = 0; k_ < (s)->p->n_sinks; k_++) {                                    \
-        struct hl_sink *sink_ = (s)->p->sink[k_];                                        \
-        if (sink_->ops->member && sink_->ops->member(sink_, __VA_ARGS__))                \
-            return -1;                                                                   \
-    }
-
-static int pour_rank(struct state *s, uint64_t rank, struct hl_err *e)
+static int pour_frames(struct state *s, const struct hl_entry *t, struct hl_err *e)
 {
-    const struct hl_member *m = s->p->plan->rank[rank];
-    EACH_SINK(s, rank_begin, rank, m ? m->proc.n_rows : 0, e)
-    if (m && pour_member(s, m, e))
-        return hl_fail_in(e, "rank %llu", (unsigned long long)rank);
-    EACH_SINK(s, rank_end, e)
-    return 0;
+    if (!t)
+        return 0;
+    return hl_plan_samples_are_frames(t) ? pour_points(s, t, 1, e) : pour_stream(s, t, e);
 }
 
-static int pour_other(struct state *s, const struct hl_member *m, struct hl_err *e)
+static int pour_rank(struct state *s, uint64_t rank, const struct hl_entry *t,
+                     struct hl_err *e)
 {
-    char host[HL_HOST_MAX + 1];
-    size_t n = m->proc.hello.host.n;
-    if (n)
-        memcpy(host, m->proc.hello.host.p, n);
-    host[n] = 0;
-    EACH_SINK(s, other_begin, m->proc.hello.pid, host, m->proc.n_rows, e)
-    if (pour_member(s, m, e))
+    s->rank = rank;
+    struct hl_item it = {
+        .kind = HL_ITEM_RANK, .rank = rank, .n = t ? hl_plan_frames(t) : 0};
+    if (put(s, it, e))
         return -1;
-    EACH_SINK(s, rank_end, e)
+    if (pour_frames(s, t, e))
+        return hl_fail_in(e, "rank %llu", (unsigned long long)rank);
+    return put(s, (struct hl_item){.kind = HL_ITEM_RANK_END}, e);
+}
+
+static int pour_other(struct state *s, const struct hl_entry *t, struct hl_err *e)
+{
+    struct hl_item it = {.kind = HL_ITEM_OTHER,
+                         .pid = t->pid,
+                         .text = s->p->from.index->hosts.name[t->host],
+                         .n = hl_plan_frames(t)};
+    return put(s, it, e) || pour_frames(s, t, e) ||
+                   put(s, (struct hl_item){.kind = HL_ITEM_RANK_END}, e)
+               ? -1
+               : 0;
+}
+
+static int pour_timeline(struct state *s, const struct hl_entry *t, struct hl_err *e)
+{
+    struct hl_item it = {.kind = HL_ITEM_TIMELINE,
+                         .pid = t->pid,
+                         .text = s->p->from.index->hosts.name[t->host],
+                         .n = t->n_points};
+    return put(s, it, e) || pour_points(s, t, 0, e) ||
+                   put(s, (struct hl_item){.kind = HL_ITEM_TIMELINE_END}, e)
+               ? -1
+               : 0;
+}
+
+static int pour_places(struct state *s, uint64_t from, uint64_t to, struct hl_err *e)
+{
+    const struct hl_plan *plan = s->p->from.plan;
+    for (uint64_t i = from; i < to; i++) {
+        const struct hl_entry *t = hl_pull_entry(plan, s->p->from.index, i);
+        int bad = i < plan->n_ranks                   ? pour_rank(s, i, t, e)
+                  : i < plan->n_ranks + plan->n_other ? pour_other(s, t, e)
+                                                      : pour_timeline(s, t, e);
+        if (bad)
+            return -1;
+    }
     return 0;
 }
 
-static struct hl_heap_row heap_row(const struct hl_member *m)
+static int pour_tables(struct state *s, struct hl_err *e)
 {
-    return (struct hl_heap_row){m->proc.heap.record, m->proc.heap.end,
-                                m->proc.hello.start_ticks};
+    struct hl_pull_from *from = &s->p->from;
+    if (from->plan->n_heap &&
+        hl_heap_rows(from, s->p->out, HL_ENTRY_ROW, HL_ITEM_HEAP, e))
+        return -1;
+    return from->plan->n_images
+               ? hl_heap_rows(from, s->p->out, HL_ENTRY_IMAGE, HL_ITEM_IMAGES, e)
+               : 0;
 }
 
-static int pour_all(struct state *s, struct hl_err *e)
+static int pour_missing(struct state *s, struct hl_err *e)
 {
-    const struct hl_plan *plan = s->p->plan;
-    EACH_SINK(s, begin, s->p->run, e)
-    for (uint64_t r = 0; r < plan->n_ranks; r++)
-        if (pour_rank(s, r, e))
+    const struct hl_plan *plan = s->p->from.plan;
+    for (size_t i = 0; i < plan->n_missing; i++) {
+        struct hl_item it = {.kind = HL_ITEM_MISSING, .text = plan->missing[i]};
+        if (put(s, it, e))
             return -1;
-    for (size_t i = 0; i < plan->n_other; i++)
-        if (pour_other(s, plan->other[i], e))
-            return -1;
-    for (size_t i = 0; i < plan->n_heap; i++) {
-        struct hl_heap_row row = heap_row(plan->heap[i]);
-        EACH_SINK(s, heap, &row, e)
     }
-    for (size_t i = 0; i < plan->n_images; i++) {
-        struct hl_heap_row row = heap_row(plan->image[i]);
-        EACH_SINK(s, image, &row, e)
-    }
-    for (size_t i = 0; i < plan->n_missing; i++)
-        EACH_SINK(s, missing, plan->missing[i], e)
     return 0;
-}
-
-static int list_members(struct state *s)
-{
-    const struct hl_plan *plan = s->p->plan;
-    s->list = malloc((size_t)(plan->n_ranks + plan->n_other + 1) * sizeof *s->list);
-    for (uint64_t r = 0; s->list && r < plan->n_ranks; r++)
-        if (plan->rank[r])
-            s->list[s->n_list++] = plan->rank[r];
-    for (size_t i = 0; s->list && i < plan->n_other; i++)
-        s->list[s->n_list++] = plan->other[i];
-    return s->list ? 0 : -1;
 }
 
 int hl_pour(struct hl_pour *p, struct hl_err *e)
 {
-    struct state s = {.p = p};
-    s.stride = hl_catalog_stride(p->run->catalog);
-    s.batch_cap = s.stride ? BATCH_BYTES / (8 * s.stride) : 1;
-    s.batch_cap = s.batch_cap ? s.batch_cap : 1;
-    s.batch = malloc((s.batch_cap * s.stride + 1) * sizeof *s.batch);
-    s.own = malloc(HL_COMM_PIECE);
-    int bad = !s.batch || !s.own || list_members(&s)
-                  ? hl_fail(e, ENOMEM, "no memory left")
-                  : pour_all(&s, e);
+    struct state s = {.p = p, .catalog = &p->from.plan->catalog};
+    uint64_t frames = p->from.plan->n_ranks + p->from.plan->n_other;
+    s.stride = hl_catalog_stride(s.catalog);
+    s.batch_cap = s.stride ? hl_outlets_batch_bytes(p->out) / (8 * s.stride) : EMPTY_ROWS;
+    find_point_cells(&s);
+    p->from.end = frames; /* the tables' records come while no piece is under way */
+    int bad = put(&s, (struct hl_item){.kind = HL_ITEM_BEGIN, .run = p->run}, e) ||
+              pour_places(&s, 0, frames, e) || pour_tables(&s, e);
+    p->from.end = hl_pull_places(p->from.plan);
+    bad = bad || pour_places(&s, frames, p->from.end, e) || pour_missing(&s, e) ||
+          put(&s, (struct hl_item){.kind = HL_ITEM_FINISH}, e) ||
+          hl_outlets_wait(p->out, e);
     hl_stream_fini(&s.stream);
     free(s.map);
-    free(s.list);
-    free(s.batch);
-    free(s.own);
-    return bad;
+    return bad ? -1 : 0;
 }

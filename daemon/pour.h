@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rank 0's work: the planned processes' streams, piece by piece with the next
- * one in flight, decoded and mapped into the united catalog, into all sinks.
- * Memory is bounded: pieces, one batch of rows, what the sinks hold.
+ * Rank 0's work: the planned processes' streams decoded and mapped into the united
+ * catalog, samples made frames, tables, into all sinks.  Memory is bounded:
+ * pieces under way, batches of rows, what the sinks hold.
  */
 #ifndef HL_POUR_H
 #define HL_POUR_H
 
-#include "comm.h"
-#include "plan.h"
-#include "sink.h"
-#include "source.h"
+#include "outlets.h"
+#include "pull.h"
 
 struct hl_pour {
-    struct hl_comm *comm;
-    struct hl_source *source; /* rank 0's own node */
-    const struct hl_plan *plan;
+    struct hl_pull_from from;
     const struct hl_run *run;
-    struct hl_sink **sink;
-    size_t n_sinks;
+    struct hl_outlets *out;
 };
 
-/* Everything from begin to just before commit.  0 or -1; the caller commits or
- * aborts the sinks. */
+/* Everything from begin to finish of all sinks.  0 or -1; the caller commits or
+ * aborts them. */
 int hl_pour(struct hl_pour *p, struct hl_err *e);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PULL_MAX = 512 << 10, ANSWER_MS = 20000 };
+enum { PULL_MAX = 512 << 10, ANSWER_MS = 20000, HWM_PAGE = 4096 };
+
+void hl_source_tick(struct hl_source *s)
+{
+    if (s->tick)
+        s->tick(s->tick_ctx);
+}
 
 int hl_source_note(struct hl_source *s, const char *format, ...)
 {
@@ -34,18 +41,74 @@ int hl_source_note(struct hl_source *s, const char *format, ...)
     return 0;
 }
 
-int hl_unit_set(struct hl_unit *u, const struct hl_proc *p, struct hl_err *e)
+/* ---- units ---- */
+
+static void fill_entry(struct hl_entry *t, const struct hl_proc *p)
 {
-    uint8_t buf[HL_WIRE_HEADER + 8192];
-    int64_t n = hl_encode_proc(buf, sizeof buf, p);
-    uint8_t *text = n < 0 ? NULL : malloc((size_t)n - HL_WIRE_HEADER);
-    if (!text)
+    int64_t hwm = p->heap.record.vmhwm_bytes;
+    t->rank = p->hello.rank;
+    t->pid = (int32_t)p->hello.pid;
+    t->flags = (p->flags & 0xff) | p->heap.end.kind << HL_ENTRY_ENDED_SHIFT;
+    t->hwm_pages = hwm <= 0                                ? 0
+                   : hwm / HWM_PAGE >= (int64_t)UINT32_MAX ? UINT32_MAX
+                                                           : (uint32_t)(hwm / HWM_PAGE);
+    t->n_rows = p->n_rows;
+    t->start_ticks = p->hello.start_ticks;
+    t->n_points = p->n_points;
+}
+
+/* What the whole run needs of single processes. */
+static int note_gap(struct hl_source *s, uint32_t arrival, const struct hl_proc *p)
+{
+    size_t i = 0;
+    while (i < s->n_gaps && s->gap[i].unit != arrival)
+        i++;
+    if (i == s->n_gaps) {
+        if (!p->n_dropped && !p->n_lost)
+            return 0;
+        struct hl_gap *q = realloc(s->gap, (i + 1) * sizeof *q);
+        if (!q)
+            return -1;
+        s->gap = q;
+        s->n_gaps++;
+    }
+    s->gap[i] = (struct hl_gap){arrival, p->n_dropped, p->n_lost};
+    return 0;
+}
+
+static void note_run(struct hl_source *s, const struct hl_proc *p)
+{
+    struct hl_str v = p->hello.app_version;
+    int64_t rank = p->hello.rank >= 0 ? p->hello.rank : INT64_MAX - 1;
+    if (p->hello.rank >= 0 && p->hello.size > s->max_size)
+        s->max_size = p->hello.size;
+    if (v.n && rank < s->version_rank && v.n < sizeof s->app_version) {
+        memcpy(s->app_version, v.p, v.n);
+        s->app_version[v.n] = 0;
+        s->version_rank = rank;
+    }
+}
+
+int hl_unit_set(struct hl_source *s, struct hl_unit *u, const struct hl_proc *p,
+                struct hl_err *e)
+{
+    size_t host;
+    fill_entry(&u->entry, p);
+    note_run(s, p);
+    if (hl_names_add(&s->hosts, p->hello.host.p ? p->hello.host.p : "", p->hello.host.n,
+                     &host) ||
+        note_gap(s, u->arrival, p))
         return hl_fail(e, ENOMEM, "no memory left");
-    free(u->text);
-    u->text = text;
-    u->text_bytes = (size_t)n - HL_WIRE_HEADER;
-    memcpy(text, buf + HL_WIRE_HEADER, u->text_bytes);
-    return hl_decode_proc(u->text, u->text_bytes, &u->proc)
+    u->entry.host = (uint32_t)host;
+    return hl_records_add(&s->records, p, &u->record, e);
+}
+
+int hl_unit_get(const struct hl_source *s, const struct hl_unit *u,
+                uint8_t buf[HL_PROC_BODY_MAX], struct hl_proc *out, struct hl_err *e)
+{
+    if (hl_records_read(&s->records, &u->record, buf, e))
+        return -1;
+    return hl_decode_proc(buf, u->record.n, out)
                ? hl_fail(e, HL_ERR_FORMAT, "an entry of the index is damaged")
                : 0;
 }
@@ -56,8 +119,8 @@ struct hl_unit *hl_source_add(struct hl_source *s, const struct hl_proc *p,
     if (s->n_units == s->units_cap) {
         size_t cap = s->units_cap ? 2 * s->units_cap : 16;
         struct hl_unit *q = realloc(s->unit, cap * sizeof *q);
-        if (!q) {
-            hl_fail(e, ENOMEM, "no memory left");
+        if (!q || s->n_units >= UINT32_MAX - 1) {
+            hl_fail(e, ENOMEM, "no memory left for the index");
             return NULL;
         }
         s->unit = q;
@@ -65,43 +128,122 @@ struct hl_unit *hl_source_add(struct hl_source *s, const struct hl_proc *p,
     }
     struct hl_unit *u = &s->unit[s->n_units];
     memset(u, 0, sizeof *u);
-    if (hl_unit_set(u, p, e))
+    u->image = p->hello.image;
+    u->arrival = (uint32_t)s->n_units;
+    if (hl_unit_set(s, u, p, e))
         return NULL;
+    if (!hl_images_find(&s->images, u->image) &&
+        hl_images_add(&s->images, u->image, u->arrival)) {
+        hl_fail(e, ENOMEM, "no memory left for the index");
+        return NULL;
+    }
     s->n_units++;
+    if (s->n_units % 256 == 0)
+        hl_source_tick(s);
     return u;
 }
 
-static int same_names(const struct hl_names *a, const struct hl_names *b)
+struct hl_unit *hl_source_find(struct hl_source *s, uint64_t image)
 {
-    if (a->n != b->n)
-        return 0;
-    for (size_t i = 0; i < a->n; i++)
-        if (strcmp(a->name[i], b->name[i]))
-            return 0;
-    return 1;
+    const uint32_t *i = hl_images_find(&s->images, image);
+    return i ? &s->unit[*i] : NULL;
 }
 
-static int keep_catalog(struct hl_source *s, struct hl_catalog *c, size_t *idx,
-                        struct hl_err *e)
+struct hl_unit_files *hl_unit_need_files(struct hl_source *s, struct hl_unit *u)
 {
-    for (size_t i = 0; i < s->n_catalogs; i++)
-        if (same_names(&s->catalog[i].metrics, &c->metrics) &&
-            same_names(&s->catalog[i].paths, &c->paths)) {
-            *idx = i;
-            hl_catalog_fini(c);
-            return 0;
-        }
-    struct hl_catalog *p = realloc(s->catalog, (s->n_catalogs + 1) * sizeof *p);
-    if (!p)
-        return hl_fail(e, ENOMEM, "no memory left");
-    s->catalog = p;
-    s->catalog[s->n_catalogs] = *c;
-    memset(c, 0, sizeof *c);
-    *idx = s->n_catalogs++;
+    if (!u->files) {
+        struct hl_unit_files *p = realloc(s->files, (s->n_files + 1) * sizeof *p);
+        if (!p)
+            return NULL;
+        s->files = p;
+        p[s->n_files++] = (struct hl_unit_files){u->entry.bytes, NULL, NULL};
+        u->files = (uint32_t)s->n_files;
+    }
+    return &s->files[u->files - 1];
+}
+
+/* ---- their order ---- */
+
+static int cmp64(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+static int by_process(const void *pa, const void *pb)
+{
+    const struct hl_unit *a = pa, *b = pb;
+    int r = cmp64((uint32_t)a->entry.pid, (uint32_t)b->entry.pid);
+    r = r ? r : cmp64(a->entry.start_ticks, b->entry.start_ticks);
+    return r ? r : cmp64(a->arrival, b->arrival);
+}
+
+static int by_csv(const void *pa, const void *pb, void *source)
+{
+    const struct hl_unit *a = pa, *b = pb;
+    const struct hl_source *s = source;
+    if (a->entry.rank != b->entry.rank)
+        return a->entry.rank < b->entry.rank ? -1 : 1;
+    int r = strcmp(s->hosts.name[a->entry.host], s->hosts.name[b->entry.host]);
+    r = r ? r : cmp64((uint32_t)a->entry.pid, (uint32_t)b->entry.pid);
+    r = r ? r : cmp64(a->entry.start_ticks, b->entry.start_ticks);
+    return r ? r : cmp64(a->arrival, b->arrival);
+}
+
+/* Of the images of one process that have a heap, the row is the last that did not
+ * end by exec, else the last. */
+static void mark_process(struct hl_unit *u, size_t n)
+{
+    size_t row = SIZE_MAX, last = SIZE_MAX;
+    for (size_t i = 0; i < n; i++) {
+        u[i].entry.flags |= i ? HL_ENTRY_AFTER : 0;
+        if (!(u[i].entry.flags & HL_PROC_HEAP))
+            continue;
+        last = i;
+        if (hl_entry_ended(&u[i].entry) != HL_ENDED_EXEC)
+            row = i;
+    }
+    row = row == SIZE_MAX ? last : row;
+    for (size_t i = 0; i < n; i++)
+        if (u[i].entry.flags & HL_PROC_HEAP)
+            u[i].entry.flags |= i == row ? HL_ENTRY_ROW : HL_ENTRY_IMAGE;
+}
+
+static int put_in_order(struct hl_source *s)
+{
+    uint32_t *place = malloc((s->n_units + 1) * sizeof *place);
+    if (!place)
+        return -1;
+    qsort(s->unit, s->n_units, sizeof *s->unit, by_process);
+    for (size_t i = 0, k; i < s->n_units; i += k) {
+        for (k = 1; i + k < s->n_units &&
+                    s->unit[i + k].entry.pid == s->unit[i].entry.pid &&
+                    s->unit[i + k].entry.start_ticks == s->unit[i].entry.start_ticks;)
+            k++;
+        mark_process(s->unit + i, k);
+    }
+    qsort_r(s->unit, s->n_units, sizeof *s->unit, by_csv, s);
+    for (size_t i = 0; i < s->n_units; i++) {
+        s->unit[i].entry.unit = (uint32_t)i;
+        place[s->unit[i].arrival] = (uint32_t)i;
+    }
+    for (size_t i = 0; i < s->n_gaps; i++)
+        s->gap[i].unit = place[s->gap[i].unit];
+    free(place);
+    hl_images_fini(&s->images);
     return 0;
 }
 
-int hl_source_keep_names(struct hl_source *s, struct hl_stream *st, size_t *idx,
+/* ---- catalogs ---- */
+
+static int keep_catalog(struct hl_source *s, struct hl_catalog *c, uint32_t *idx,
+                        struct hl_err *e)
+{
+    return hl_catalog_keep(&s->catalog, &s->n_catalogs, c, idx)
+               ? hl_fail(e, ENOMEM, "no memory left")
+               : 0;
+}
+
+int hl_source_keep_names(struct hl_source *s, struct hl_stream *st, uint32_t *idx,
                          struct hl_err *e)
 {
     struct hl_catalog c = {0};
@@ -112,6 +254,24 @@ int hl_source_keep_names(struct hl_source *s, struct hl_stream *st, size_t *idx,
 }
 
 /* ---- the collector ---- */
+
+static int wrong(const struct hl_source *s, struct hl_err *e, const char *what)
+{
+    return hl_fail(e, HL_ERR_FORMAT, "the collector at %s sent %s", s->link.path, what);
+}
+
+static int take_proc(struct hl_source *s, const struct hl_proc *p, struct hl_err *e)
+{
+    if (p->hello.pid > INT32_MAX || p->hello.pid < 0)
+        return hl_source_note(s, "a process with the number %lld, which cannot be",
+                              (long long)p->hello.pid);
+    struct hl_unit *u = hl_source_add(s, p, e);
+    if (!u)
+        return -1;
+    u->entry.bytes = p->stream_bytes;
+    u->proc = p->id;
+    return 0;
+}
 
 static int ask_index(struct hl_source *s, uint32_t wait_ms, struct hl_err *e)
 {
@@ -127,55 +287,69 @@ static int ask_index(struct hl_source *s, uint32_t wait_ms, struct hl_err *e)
         if (h.type == HL_MSG_INDEX_END)
             return 0;
         if (h.type != HL_MSG_PROC || hl_decode_proc(body, h.length, &p))
-            return hl_fail(e, HL_ERR_FORMAT, "the collector at %s sent a wrong index",
-                           s->link.path);
-        struct hl_unit *u = hl_source_add(s, &p, e);
-        if (!u)
+            return wrong(s, e, "a wrong index");
+        if (take_proc(s, &p, e))
             return -1;
-        u->collector_bytes = p.stream_bytes;
     }
 }
 
-/* One piece of at most PULL_MAX bytes; *got of them came. */
-static int pull(struct hl_source *s, uint32_t proc, uint32_t what, uint64_t offset,
-                uint64_t n, uint8_t *out, uint64_t *got, struct hl_err *e)
+static int ask_piece(struct hl_source *s, uint32_t proc, uint32_t what, uint64_t offset,
+                     uint64_t n, struct hl_err *e)
 {
     uint8_t ask[64];
     struct hl_pull m = {proc, what, offset, (uint32_t)(n < PULL_MAX ? n : PULL_MAX)};
+    return hl_link_send(&s->link, ask, hl_encode_pull(ask, sizeof ask, &m), e);
+}
+
+/* The answer to the oldest question: at most n bytes. */
+static int get_piece(struct hl_source *s, uint64_t n, uint8_t *out, uint64_t *got,
+                     struct hl_err *e)
+{
     struct hl_wire_header h;
     const uint8_t *body;
     struct hl_data d;
-    if (hl_link_send(&s->link, ask, hl_encode_pull(ask, sizeof ask, &m), e) ||
-        hl_link_next(&s->link, &h, &body, ANSWER_MS, e))
+    if (hl_link_next(&s->link, &h, &body, ANSWER_MS, e))
         return -1;
-    if (h.type != HL_MSG_DATA || hl_decode_data(body, h.length, &d) || d.proc != proc ||
-        d.offset != offset || d.n > n)
-        return hl_fail(e, HL_ERR_FORMAT, "the collector at %s sent wrong data",
-                       s->link.path);
+    if (h.type != HL_MSG_DATA || hl_decode_data(body, h.length, &d) || d.n > n)
+        return wrong(s, e, "wrong data");
     memcpy(out, d.bytes, d.n);
     *got = d.n;
     return 0;
 }
 
-static int pull_catalogs(struct hl_source *s, struct hl_unit *u, struct hl_err *e)
+static int pull_catalogs(struct hl_source *s, struct hl_unit *u, uint64_t bytes,
+                         uint8_t *piece, struct hl_err *e)
 {
     struct hl_stream st = {0};
-    uint8_t *piece = malloc(PULL_MAX);
     uint64_t at = 0, got;
-    int bad = piece ? 0 : hl_fail(e, ENOMEM, "no memory left");
-    while (!bad && at < u->proc.catalog_bytes) {
-        bad = pull(s, u->proc.id, HL_PULL_CATALOGS, at, u->proc.catalog_bytes - at, piece,
-                   &got, e);
+    int bad = 0;
+    while (!bad && at < bytes) {
+        bad = ask_piece(s, u->proc, HL_PULL_CATALOGS, at, bytes - at, e) ||
+              get_piece(s, PULL_MAX, piece, &got, e);
         if (!bad && !got)
-            bad = hl_fail(e, HL_ERR_FORMAT, "the collector at %s sent too few catalogs",
-                          s->link.path);
+            bad = wrong(s, e, "too few catalogs");
         bad = bad || hl_stream_feed(&st, piece, got, NULL, NULL, e);
         at += bad ? 0 : got;
     }
-    if (!bad)
-        bad = hl_source_keep_names(s, &st, &u->catalog, e);
-    free(piece);
+    bad = bad || hl_source_keep_names(s, &st, &u->entry.catalog, e);
     hl_stream_fini(&st);
+    return bad ? -1 : 0;
+}
+
+/* The names of each unit that has any. */
+static int read_catalogs(struct hl_source *s, struct hl_err *e)
+{
+    uint8_t *buf = malloc(HL_PROC_BODY_MAX), *piece = malloc(PULL_MAX);
+    int bad = buf && piece ? 0 : hl_fail(e, ENOMEM, "no memory left");
+    for (size_t i = 0; i < s->n_units && !bad; i++) {
+        struct hl_proc p;
+        hl_source_tick(s);
+        bad =
+            hl_unit_get(s, &s->unit[i], buf, &p, e) ||
+            (p.catalog_bytes && pull_catalogs(s, &s->unit[i], p.catalog_bytes, piece, e));
+    }
+    free(buf);
+    free(piece);
     return bad ? -1 : 0;
 }
 
@@ -196,40 +370,67 @@ static int connect_to(struct hl_source *s, const struct hl_source_options *o,
     return hl_link_hello(&s->link, HL_ROLE_GATHER, o->key, getpid(), e);
 }
 
+int hl_source_empty(struct hl_source *s, struct hl_err *e)
+{
+    struct hl_catalog none = {0};
+    uint32_t idx;
+    memset(s, 0, sizeof *s);
+    s->link.fd = -1;
+    s->max_size = -1;
+    s->version_rank = INT64_MAX;
+    s->left_out = 1;
+    hl_records_init(&s->records);
+    gethostname(s->host, HL_HOST_MAX);
+    return keep_catalog(s, &none, &idx, e);
+}
+
 int hl_source_open(struct hl_source *s, const struct hl_source_options *o,
                    struct hl_err *e)
 {
-    struct hl_catalog none = {0};
-    size_t idx;
-    memset(s, 0, sizeof *s);
-    s->link.fd = -1;
-    gethostname(s->host, HL_HOST_MAX);
-    if (keep_catalog(s, &none, &idx, e))
+    if (hl_source_empty(s, e))
         return -1;
+    s->left_out = 0;
+    s->tick = o->tick;
+    s->tick_ctx = o->tick_ctx;
     int r = connect_to(s, o, e);
-    if (r < 0 || (r == 0 && ask_index(s, o->wait_ms, e)))
+    if (r < 0 || (r == 0 && (ask_index(s, o->wait_ms, e) || read_catalogs(s, e))) ||
+        (o->fallback_dir && hl_source_scan_files(s, o, e)))
         return -1;
-    for (size_t i = 0; i < s->n_units; i++)
-        if (s->unit[i].proc.catalog_bytes && pull_catalogs(s, &s->unit[i], e))
-            return -1;
-    return o->fallback_dir ? hl_source_scan_files(s, o, e) : 0;
+    return put_in_order(s) ? hl_fail(e, ENOMEM, "no memory left for the index") : 0;
 }
 
 void hl_source_close(struct hl_source *s)
 {
-    for (size_t i = 0; i < s->n_units; i++) {
-        free(s->unit[i].text);
-        free(s->unit[i].rows_file);
-        free(s->unit[i].page_file);
+    for (size_t i = 0; i < s->n_files; i++) {
+        free(s->files[i].rows);
+        free(s->files[i].page);
     }
+    free(s->files);
     free(s->unit);
+    hl_images_fini(&s->images);
+    if (s->unit || s->catalog)
+        hl_records_fini(&s->records);
     for (size_t i = 0; i < s->n_catalogs; i++)
         hl_catalog_fini(&s->catalog[i]);
     free(s->catalog);
+    hl_catalog_fini(&(struct hl_catalog){.metrics = s->hosts});
     for (size_t i = 0; i < s->n_notes; i++)
         free(s->note[i]);
     free(s->note);
-    hl_link_close(&s->link);
+    free(s->gap);
+    for (int i = 0; i < HL_SLOTS; i++)
+        free(s->slot[i].bytes);
+    if (s->catalog)
+        hl_link_close(&s->link);
+    memset(s, 0, sizeof *s);
+    s->link.fd = -1;
+}
+
+/* ---- pieces ---- */
+
+static uint64_t collector_bytes(const struct hl_source *s, const struct hl_unit *u)
+{
+    return u->files ? s->files[u->files - 1].collector_bytes : u->entry.bytes;
 }
 
 static int read_file(const char *name, uint64_t offset, uint64_t n, uint8_t *out,
@@ -237,35 +438,118 @@ static int read_file(const char *name, uint64_t offset, uint64_t n, uint8_t *out
 {
     int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     int r = fd < 0 ? -1 : hl_path_pread_all(fd, out, n, (off_t)offset);
-    if (r)
+    if (r > 0)
+        hl_fail(e, HL_ERR_FORMAT, "%s is shorter than it was", name);
+    else if (r)
         hl_fail_errno(e, "cannot read %s", name);
     if (fd >= 0)
         close(fd);
     return r ? -1 : 0;
 }
 
-int hl_source_read(struct hl_source *s, size_t unit, uint64_t offset, uint64_t n,
-                   uint8_t *out, struct hl_err *e)
+/* Part of a slot's piece, asked of the collector. */
+static int question(struct hl_source *s, int slot, uint64_t at, uint64_t n,
+                    struct hl_err *e)
 {
-    if (unit >= s->n_units || offset > hl_unit_bytes(&s->unit[unit]) ||
-        n > hl_unit_bytes(&s->unit[unit]) - offset)
-        return hl_fail(e, EINVAL, "a piece outside of a stream was asked for");
-    const struct hl_unit *u = &s->unit[unit];
-    while (n) {
-        uint64_t got;
-        if (offset >= u->collector_bytes)
-            return read_file(u->rows_file, offset - u->collector_bytes, n, out, e);
-        uint64_t want = u->collector_bytes - offset;
-        if (pull(s, u->proc.id, HL_PULL_STREAM, offset, want < n ? want : n, out, &got,
-                 e))
+    const struct hl_want *w = &s->slot[slot].want;
+    uint32_t what = w->kind == HL_WANT_POINTS ? HL_PULL_POINTS : HL_PULL_STREAM;
+    s->question[s->n_questions++] = (struct hl_question){slot, at, n};
+    return ask_piece(s, s->unit[w->unit].proc, what, w->offset + at, n, e);
+}
+
+/* Take the next answer, whichever slot it is for; ask again for what it lacks. */
+static int answer(struct hl_source *s, struct hl_err *e)
+{
+    struct hl_question q = s->question[0];
+    uint64_t got;
+    s->n_questions--;
+    memmove(s->question, s->question + 1, s->n_questions * sizeof *s->question);
+    if (get_piece(s, q.n, s->slot[q.slot].bytes + q.at, &got, e))
+        return -1;
+    if (!got)
+        return hl_fail(e, HL_ERR_FORMAT, "the collector at %s has less than it said",
+                       s->link.path);
+    s->slot[q.slot].got += got;
+    return got < q.n ? question(s, q.slot, q.at + got, q.n - got, e) : 0;
+}
+
+static int asked_of(const struct hl_source *s, int slot)
+{
+    for (size_t i = 0; i < s->n_questions; i++)
+        if (s->question[i].slot == slot)
+            return 1;
+    return 0;
+}
+
+/* PROC bodies, each behind its length. */
+static int put_records(struct hl_source *s, struct hl_piece_slot *t, struct hl_err *e)
+{
+    uint64_t most = t->want.offset < HL_PIECE_MAX ? t->want.offset : HL_PIECE_MAX;
+    size_t end =
+        s->n_units - t->want.unit < t->want.n ? s->n_units : t->want.unit + t->want.n;
+    for (size_t i = t->want.unit; i < end; i++) {
+        const struct hl_record_place *r = &s->unit[i].record;
+        struct hl_writer w = hl_writer_on(t->bytes + t->got, 4);
+        if (t->got && t->got + 4 + r->n > most)
+            break;
+        hl_put_u32(&w, r->n);
+        if (hl_records_read(&s->records, r, t->bytes + t->got + 4, e))
             return -1;
-        if (!got)
-            return hl_fail(e, HL_ERR_FORMAT, "the collector at %s has less than it said",
-                           s->link.path);
-        offset += got;
-        out += got;
-        n -= got;
+        t->got += 4 + r->n;
     }
+    return 0;
+}
+
+static int is_within(const struct hl_source *s, const struct hl_want *w)
+{
+    if (w->unit >= s->n_units)
+        return 0;
+    const struct hl_entry *t = &s->unit[w->unit].entry;
+    uint64_t all = w->kind == HL_WANT_POINTS ? t->n_points * HL_POINT_BYTES : t->bytes;
+    if (w->kind == HL_WANT_RECORDS)
+        return w->n > 0;
+    return (w->kind == HL_WANT_STREAM || w->kind == HL_WANT_POINTS) &&
+           w->n <= HL_PIECE_MAX && w->offset <= all && w->n <= all - w->offset;
+}
+
+int hl_source_begin(struct hl_source *s, int slot, const struct hl_want *want,
+                    struct hl_err *e)
+{
+    struct hl_piece_slot *t = &s->slot[slot];
+    if (!is_within(s, want))
+        return hl_fail(e, EINVAL, "a piece outside of a stream was asked for");
+    if (!t->bytes && !(t->bytes = malloc(HL_PIECE_MAX)))
+        return hl_fail(e, ENOMEM, "no memory left");
+    t->want = *want;
+    t->got = 0;
+    if (want->kind == HL_WANT_RECORDS)
+        return put_records(s, t, e);
+    uint64_t of_collector = want->kind == HL_WANT_POINTS
+                                ? UINT64_MAX
+                                : collector_bytes(s, &s->unit[want->unit]);
+    if (want->offset >= of_collector || !want->n)
+        return 0;
+    uint64_t n = of_collector - want->offset;
+    return question(s, slot, 0, n < want->n ? n : want->n, e);
+}
+
+int hl_source_end(struct hl_source *s, int slot, const uint8_t **p, uint64_t *n,
+                  struct hl_err *e)
+{
+    struct hl_piece_slot *t = &s->slot[slot];
+    while (asked_of(s, slot))
+        if (answer(s, e))
+            return -1;
+    if (t->want.kind == HL_WANT_STREAM && t->got < t->want.n) {
+        const struct hl_unit *u = &s->unit[t->want.unit];
+        uint64_t at = t->want.offset + t->got - collector_bytes(s, u);
+        if (read_file(s->files[u->files - 1].rows, at, t->want.n - t->got,
+                      t->bytes + t->got, e))
+            return -1;
+        t->got = t->want.n;
+    }
+    *p = t->bytes;
+    *n = t->got;
     return 0;
 }
 
@@ -274,19 +558,16 @@ int hl_source_taken(struct hl_source *s, struct hl_err *e)
     uint8_t msg[HL_WIRE_HEADER];
     struct hl_wire_header h;
     const uint8_t *body;
-    for (size_t i = 0; i < s->n_units; i++) {
-        if (s->unit[i].rows_file)
-            unlink(s->unit[i].rows_file);
-        if (s->unit[i].page_file)
-            unlink(s->unit[i].page_file);
+    for (size_t i = 0; i < s->n_files; i++) {
+        if (s->files[i].rows)
+            unlink(s->files[i].rows);
+        if (s->files[i].page)
+            unlink(s->files[i].page);
     }
     if (s->link.fd < 0)
         return 0;
     if (hl_link_send(&s->link, msg, hl_encode_taken(msg, sizeof msg), e) ||
         hl_link_next(&s->link, &h, &body, ANSWER_MS, e))
         return -1;
-    return h.type == HL_MSG_TAKEN_OK
-               ? 0
-               : hl_fail(e, HL_ERR_FORMAT, "the collector at %s gave a wrong answer",
-                         s->link.path);
+    return h.type == HL_MSG_TAKEN_OK ? 0 : wrong(s, e, "a wrong answer");
 }

@@ -22,14 +22,6 @@
 
 enum { READ_BYTES = 256 << 10 };
 
-static struct hl_unit *find_image(struct hl_source *s, uint64_t image)
-{
-    for (size_t i = 0; i < s->n_units; i++)
-        if (s->unit[i].proc.hello.image == image)
-            return &s->unit[i];
-    return NULL;
-}
-
 /* The HELLO that a fallback file begins with. */
 static int first_hello(const uint8_t *p, size_t n, struct hl_hello *out)
 {
@@ -48,20 +40,18 @@ static int same_key(struct hl_str a, const char *key)
 }
 
 /* Feed the collector's part of a unit, to know which rows it has. */
-static int feed_collector_part(struct hl_source *s, struct hl_unit *u,
-                               struct hl_stream *st, struct hl_err *e)
+static int feed_collector_part(struct hl_source *s, const struct hl_unit *u,
+                               uint64_t bytes, struct hl_stream *st, struct hl_err *e)
 {
-    size_t idx = (size_t)(u - s->unit);
-    uint8_t *piece = malloc(READ_BYTES);
-    int bad = piece ? 0 : hl_fail(e, ENOMEM, "no memory left");
-    for (uint64_t at = 0; !bad && at < u->collector_bytes;) {
-        uint64_t n = u->collector_bytes - at;
-        n = n < READ_BYTES ? n : READ_BYTES;
-        bad = hl_source_read(s, idx, at, n, piece, e) ||
+    const uint8_t *piece;
+    int bad = 0;
+    for (uint64_t at = 0, n; !bad && at < bytes; at += n) {
+        struct hl_want w = {HL_WANT_STREAM, (uint64_t)(u - s->unit), at, bytes - at};
+        w.n = w.n < READ_BYTES ? w.n : READ_BYTES;
+        hl_source_tick(s);
+        bad = hl_source_begin(s, 0, &w, e) || hl_source_end(s, 0, &piece, &n, e) ||
               hl_stream_feed(st, piece, n, NULL, NULL, e);
-        at += n;
     }
-    free(piece);
     return bad ? -1 : 0;
 }
 
@@ -75,6 +65,7 @@ static int feed_file(struct hl_source *s, int fd, const char *name, struct hl_st
     ssize_t n = -1;
     while (piece && (n = pread(fd, piece, READ_BYTES, (off_t)at)) > 0) {
         at += (uint64_t)n;
+        hl_source_tick(s);
         if (hl_stream_feed(st, piece, (size_t)n, NULL, NULL, &why))
             break;
     }
@@ -86,53 +77,59 @@ static int feed_file(struct hl_source *s, int fd, const char *name, struct hl_st
     return 0;
 }
 
-/* The heap agent's entry does not know the application's version. */
-static int add_version(struct hl_unit *u, struct hl_str version, struct hl_err *e)
+/* A file's frames join an image that is known by its heap agent, or by what a
+ * collector got of it before it went away. */
+static int join_rows(struct hl_source *s, struct hl_unit *u, struct hl_proc *p, int fd,
+                     const char *name, struct hl_err *e)
 {
-    struct hl_proc p = u->proc;
-    if (!version.n || p.hello.app_version.n)
-        return 0;
-    p.hello.app_version = version;
-    return hl_unit_set(u, &p, e);
+    struct hl_unit_files *f = hl_unit_need_files(s, u);
+    struct hl_stream st = {0};
+    uint64_t file_bytes = 0;
+    if (!f)
+        return hl_fail(e, ENOMEM, "no memory left");
+    int bad = f->collector_bytes && feed_collector_part(s, u, f->collector_bytes, &st, e);
+    hl_buf_fini(&st.pending);
+    if (!bad) {
+        feed_file(s, fd, name, &st, &file_bytes);
+        p->n_rows = st.n_rows;
+        p->n_dropped = st.n_dropped > p->n_dropped ? st.n_dropped : p->n_dropped;
+        p->flags |= HL_PROC_FRAMES;
+        free(f->rows);
+        f->rows = strdup(name);
+        bad = !f->rows ? hl_fail(e, ENOMEM, "no memory left") : hl_unit_set(s, u, p, e);
+        u->entry.bytes = f->collector_bytes + file_bytes;
+    }
+    /* Rank 0 unites names: the file's catalog holds all that the collector's
+     * did, as a sender repeats its whole catalog there. */
+    bad = bad || hl_source_keep_names(s, &st, &u->entry.catalog, e);
+    hl_stream_fini(&st);
+    return bad ? -1 : 0;
 }
 
 static int add_rows_file(struct hl_source *s, int fd, const char *name,
                          const struct hl_source_options *o, struct hl_err *e)
 {
-    uint8_t head[HL_HELLO_CAP];
-    struct hl_proc p = {0};
-    struct hl_stream st = {0};
+    uint8_t head[HL_HELLO_CAP], body[HL_PROC_BODY_MAX];
+    struct hl_proc p = {0}, known;
     ssize_t n = pread(fd, head, sizeof head, 0);
-    if (n < 0 || first_hello(head, (size_t)n, &p.hello)) {
+    if (n < 0 || first_hello(head, (size_t)n, &p.hello) || p.hello.pid > INT32_MAX) {
         hl_source_note(s, "fallback file %s: not a heapline file, or damaged", name);
         return 0;
     }
     if (!same_key(p.hello.key, o->key))
         return 0;
-    struct hl_unit *u = find_image(s, p.hello.image);
+    struct hl_unit *u = hl_source_find(s, p.hello.image);
     p.flags = HL_PROC_FRAMES;
     p.heap.end.kind = HL_ENDED_KILLED_OR_EXIT;
     p.heap.record.vmhwm_bytes = p.heap.record.vmrss_bytes = -1;
-    int bad = u ? add_version(u, p.hello.app_version, e) : 0;
-    if (bad || (!u && !(u = hl_source_add(s, &p, e))))
+    if (!u)
+        return (u = hl_source_add(s, &p, e)) ? join_rows(s, u, &p, fd, name, e) : -1;
+    if (hl_unit_get(s, u, body, &known, e))
         return -1;
-    bad = (u->collector_bytes && feed_collector_part(s, u, &st, e));
-    hl_buf_fini(&st.pending);
-    if (!bad) {
-        feed_file(s, fd, name, &st, &u->file_bytes);
-        u->proc.n_rows = st.n_rows;
-        if (st.n_dropped > u->proc.n_dropped)
-            u->proc.n_dropped = st.n_dropped;
-        u->proc.flags |= HL_PROC_FRAMES;
-        u->rows_file = strdup(name);
-        bad = !u->rows_file ? hl_fail(e, ENOMEM, "no memory left") : 0;
-    }
-    /* Rank 0 unites names: the file's catalog holds all that the collector's
-     * did, as a sender repeats its whole catalog there. */
-    if (!bad)
-        bad = hl_source_keep_names(s, &st, &u->catalog, e);
-    hl_stream_fini(&st);
-    return bad ? -1 : 0;
+    /* The heap agent's entry does not know the application's version. */
+    if (!known.hello.app_version.n)
+        known.hello.app_version = p.hello.app_version;
+    return join_rows(s, u, &known, fd, name, e);
 }
 
 static int64_t mono_now(void)
@@ -180,38 +177,61 @@ static void proc_of_page(const struct hl_heap_header *h, const struct hl_record 
                                  .app_version = {"", 0}};
 }
 
+/* The page is newer than what a lost collector knew of it. */
+static int join_page(struct hl_source *s, struct hl_unit *u, const struct hl_proc *p,
+                     const char *name, struct hl_err *e)
+{
+    uint8_t body[HL_PROC_BODY_MAX];
+    struct hl_proc known;
+    struct hl_unit_files *f = hl_unit_need_files(s, u);
+    if (!f || (!f->page && !(f->page = strdup(name))))
+        return hl_fail(e, ENOMEM, "no memory left");
+    if (hl_unit_get(s, u, body, &known, e))
+        return -1;
+    uint32_t catalog = u->entry.catalog;
+    uint64_t bytes = u->entry.bytes;
+    known.heap = p->heap;
+    known.flags |= p->flags;
+    int bad = hl_unit_set(s, u, &known, e);
+    u->entry.catalog = catalog;
+    u->entry.bytes = bytes;
+    return bad;
+}
+
+typedef union {
+    struct hl_heap_header h;
+    uint8_t bytes[HL_HEAP_PAGE_SIZE];
+} page_bytes;
+
+static int take_page(struct hl_source *s, const page_bytes *page, const struct stat *st,
+                     const char *name, struct hl_err *e)
+{
+    const struct hl_heap_slot *slots =
+        (const struct hl_heap_slot *)(page->bytes + HL_HEAP_PAGE_HEADER);
+    struct hl_record r;
+    struct hl_proc p = {0};
+    hl_heap_record(&page->h, slots, hl_heap_slots_to_read(&page->h),
+                   is_alive(&page->h) ? mono_now() : end_guess(&page->h, st), &r);
+    proc_of_page(&page->h, &r, &p);
+    struct hl_unit *u = hl_source_find(s, p.hello.image);
+    if (!u && !(u = hl_source_add(s, &p, e)))
+        return -1;
+    return join_page(s, u, &p, name, e);
+}
+
 static int add_page_file(struct hl_source *s, int fd, const char *name,
                          const struct hl_source_options *o, struct hl_err *e)
 {
-    union {
-        struct hl_heap_header h;
-        uint8_t bytes[HL_HEAP_PAGE_SIZE];
-    } *page = malloc(sizeof *page);
-    struct hl_record r;
-    struct hl_proc p = {0};
+    page_bytes *page = malloc(sizeof *page);
     struct stat st;
     int bad = 0;
     if (!page)
         return hl_fail(e, ENOMEM, "no memory left");
     if (fstat(fd, &st) || hl_path_pread_all(fd, page, sizeof *page, 0) ||
-        !hl_heap_header_ok(&page->h)) {
+        !hl_heap_header_ok(&page->h))
         hl_source_note(s, "fallback file %s: not a heap page, or damaged", name);
-    } else if (!strncmp(page->h.key, o->key, HL_KEY_MAX + 1)) {
-        const struct hl_heap_slot *slots =
-            (const struct hl_heap_slot *)(page->bytes + HL_HEAP_PAGE_HEADER);
-        hl_heap_record(&page->h, slots, hl_heap_slots_to_read(&page->h),
-                       is_alive(&page->h) ? mono_now() : end_guess(&page->h, &st), &r);
-        proc_of_page(&page->h, &r, &p);
-        struct hl_unit *u = find_image(s, p.hello.image);
-        if (u) { /* the page is newer than what a lost collector knew of it */
-            u->proc.heap = p.heap;
-            u->proc.flags |= p.flags;
-        }
-        if (!u && !(u = hl_source_add(s, &p, e)))
-            bad = -1;
-        if (!bad && !u->page_file && !(u->page_file = strdup(name)))
-            bad = hl_fail(e, ENOMEM, "no memory left");
-    }
+    else if (!strncmp(page->h.key, o->key, HL_KEY_MAX + 1))
+        bad = take_page(s, page, &st, name, e);
     free(page);
     return bad;
 }

@@ -164,6 +164,36 @@ int hl_catalog_sort_paths(struct hl_catalog *c)
     return c->paths.n ? rehash(&c->paths, c->paths.n_slots) : 0;
 }
 
+static int same_names(const struct hl_names *a, const struct hl_names *b)
+{
+    if (a->n != b->n)
+        return 0;
+    for (size_t i = 0; i < a->n; i++)
+        if (strcmp(a->name[i], b->name[i]))
+            return 0;
+    return 1;
+}
+
+int hl_catalog_keep(struct hl_catalog **list, size_t *n, struct hl_catalog *c,
+                    uint32_t *idx)
+{
+    for (size_t i = 0; i < *n; i++)
+        if (same_names(&(*list)[i].metrics, &c->metrics) &&
+            same_names(&(*list)[i].paths, &c->paths)) {
+            *idx = (uint32_t)i;
+            hl_catalog_fini(c);
+            return 0;
+        }
+    struct hl_catalog *p = realloc(*list, (*n + 1) * sizeof *p);
+    if (!p)
+        return -1;
+    *list = p;
+    p[*n] = *c;
+    memset(c, 0, sizeof *c);
+    *idx = (uint32_t)(*n)++;
+    return 0;
+}
+
 /* `parent` and a cleaned name behind it, as one that is not in the list yet. */
 static int add_clean(struct hl_names *out, const char *parent, const char *name,
                      uint64_t *n_changed)

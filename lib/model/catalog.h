@@ -59,6 +59,11 @@ int hl_catalog_sort_paths(struct hl_catalog *c);
 int hl_catalog_clean(const struct hl_catalog *from, struct hl_catalog *out,
                      uint64_t *n_changed);
 
+/* Find a catalog of the same names in a list of *n, or put it there; c is empty then.
+ * Its place through *idx.  0 or -1 (no memory; c is as it was). */
+int hl_catalog_keep(struct hl_catalog **list, size_t *n, struct hl_catalog *c,
+                    uint32_t *idx);
+
 /* Where each cell of a row of `from` goes in a row of `into`: stride(from)
  * indices, malloced, or NULL (no memory, or a name is missing in `into`). */
 size_t *hl_catalog_map(const struct hl_catalog *from, const struct hl_catalog *into);
