@@ -35,3 +35,8 @@ EXTRA_DIST += tests/bench/export.sh
 .PHONY: bench-export
 bench-export: tests/bench/export_write$(EXEEXT)
 	$(top_srcdir)/tests/bench/export.sh .
+
+# The gather on runs of any size.
+check_PROGRAMS += tests/support/make_rows
+tests_support_make_rows_SOURCES = tests/support/make_rows.c
+tests_support_make_rows_LDADD = libhl-base.la libhl-leaf.la
