@@ -2,7 +2,8 @@
 # Long or privileged cases, apart from make check.
 full_tests = tests/full/configurations.test tests/full/sanitizers.test \
   tests/full/preload-model.test tests/full/valgrind.test \
-  tests/full/real-programs.test tests/full/distcheck.test tests/full/export.test
+  tests/full/real-programs.test tests/full/distcheck.test tests/full/export.test \
+  tests/full/gather.test
 EXTRA_DIST += $(full_tests) tests/support/full.sh
 
 .PHONY: check-full check-units bench
@@ -14,4 +15,4 @@ check-units: all $(filter tests/unit/%,$(check_PROGRAMS))
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(filter tests/unit/%,$(TESTS))'
 
 # Ratios to what the machine allows; never pass or fail.
-bench: bench-preload bench-regions bench-export
+bench: bench-preload bench-regions bench-export bench-gather

@@ -5,7 +5,8 @@ tests_support_replay_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/libclient
 tests_support_replay_CFLAGS = $(AM_CFLAGS) $(JSON_CFLAGS)
 tests_support_replay_LDADD = libhl-io.la libhl-model.la libhl-base.la libhl-leaf.la \
   libheapline.la $(JSON_LIBS)
-EXTRA_DIST += tests/support/compare_export.py tests/support/check_random_export.py
+EXTRA_DIST += tests/support/compare_export.py tests/support/check_random_export.py \
+  tests/support/check_made.py tests/support/peak.py
 
 check_PROGRAMS += tests/support/export_random
 tests_support_export_random_SOURCES = tests/support/export_random.c
@@ -40,3 +41,28 @@ bench-export: tests/bench/export_write$(EXEEXT)
 check_PROGRAMS += tests/support/make_rows
 tests_support_make_rows_SOURCES = tests/support/make_rows.c
 tests_support_make_rows_LDADD = libhl-base.la libhl-leaf.la
+
+if HAVE_CHECK
+check_PROGRAMS += tests/unit/test_gather
+TESTS += tests/unit/test_gather
+endif
+tests_unit_test_gather_SOURCES = tests/unit/test_gather.c daemon/gather_index.c \
+  daemon/plan.c daemon/outlets.c daemon/images.c daemon/records.c daemon/source.c \
+  daemon/source_files.c
+tests_unit_test_gather_CPPFLAGS = $(unit_cppflags) -I$(top_srcdir)/daemon
+tests_unit_test_gather_CFLAGS = $(unit_cflags)
+tests_unit_test_gather_LDADD = libhl-model.la libhl-base.la libhl-leaf.la $(CHECK_LIBS) \
+  -lpthread
+
+if HAVE_MPI
+EXTRA_PROGRAMS += tests/bench/forward
+bench_forward = tests/bench/forward$(EXEEXT)
+endif
+tests_bench_forward_SOURCES = tests/bench/forward.c daemon/comm_mpi.c
+tests_bench_forward_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/daemon
+tests_bench_forward_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+tests_bench_forward_LDADD = libhl-model.la libhl-base.la libhl-leaf.la $(MPI_LIBS)
+EXTRA_DIST += tests/bench/gather.sh
+.PHONY: bench-gather
+bench-gather: all tests/support/make_rows$(EXEEXT) $(bench_forward)
+	$(top_srcdir)/tests/bench/gather.sh .
