@@ -66,3 +66,9 @@ EXTRA_DIST += tests/bench/gather.sh
 .PHONY: bench-gather
 bench-gather: all tests/support/make_rows$(EXEEXT) $(bench_forward)
 	$(top_srcdir)/tests/bench/gather.sh .
+
+check_PROGRAMS += tests/support/random_run
+tests_support_random_run_SOURCES = tests/support/random_run.c
+tests_support_random_run_LDADD = libhl-base.la libhl-leaf.la
+TESTS += tests/system/gather-random.test
+EXTRA_DIST += tests/system/gather-random.test tests/support/check_random_run.py
