@@ -36,6 +36,7 @@ struct gather {
     char file[MAX_SINKS][1024];
     size_t n_sinks;
     uint64_t n_nulls, n_replaced; /* for the notes */
+    size_t n_committed;           /* outputs that have their names */
     int others_are_away;          /* they could not be told that all is written */
 };
 
@@ -44,10 +45,18 @@ static const char *env(const char *name)
     return getenv(name);
 }
 
-static int say(const struct hl_err *e)
+static void say(const struct hl_err *e, const char *then)
 {
-    fprintf(stderr, "heapline-gather: %s\n", e->text);
-    return -1;
+    fprintf(stderr, "heapline-gather: %s%s\n", e->text, then);
+}
+
+/* What became of the outputs after a failure of rank 0. */
+static const char *outcome(const struct gather *g)
+{
+    if (!g->comm || g->comm->rank)
+        return "";
+    return g->n_committed ? "; the outputs before it are written, the data are kept"
+                          : "; nothing was written, the data are kept";
 }
 
 /* ---- the node's side ---- */
@@ -230,6 +239,7 @@ static int commit_sinks(struct gather *g, struct hl_err *e)
             g->sink[i]->ops->abort(g->sink[i]);
         else
             bad = g->sink[i]->ops->commit(g->sink[i], e);
+        g->n_committed += !bad;
     }
     g->n_sinks = bad ? 0 : g->n_sinks;
     return bad;
@@ -428,14 +438,14 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a limit is an error like a full disk */
     int bad = start_comm(&g, &argc, &argv, &e);
     if (!g.comm) {
-        say(&e);
+        say(&e, "");
         return strstr(e.text, "--without-mpi") ? 2 : 1;
     }
     if (bad)
         tell_lost(&g);
     bad = bad || work(&g, &e);
     if (bad && e.code)
-        say(&e);
+        say(&e, outcome(&g));
     int status = bad || g.plan.n_missing > g.plan.n_bypassed;
     hl_source_close(&g.source);
     hl_plan_fini(&g.plan);

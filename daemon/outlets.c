@@ -237,6 +237,14 @@ int hl_outlets_wait(struct hl_outlets *o, struct hl_err *e)
     return bad;
 }
 
+int hl_outlets_failed(struct hl_outlets *o)
+{
+    pthread_mutex_lock(&o->lock);
+    int bad = any_failed(o, NULL);
+    pthread_mutex_unlock(&o->lock);
+    return bad != 0;
+}
+
 /* ---- start and end ---- */
 
 static int make_batches(struct hl_outlets *o, size_t row_bytes)

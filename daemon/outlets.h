@@ -61,6 +61,8 @@ struct hl_batch *hl_outlets_batch(struct hl_outlets *o, struct hl_err *e);
 int hl_outlets_put(struct hl_outlets *o, const struct hl_item *item, struct hl_err *e);
 /* Wait until all was done.  0 or -1. */
 int hl_outlets_wait(struct hl_outlets *o, struct hl_err *e);
+/* Has a sink failed? */
+int hl_outlets_failed(struct hl_outlets *o);
 /* End the threads; what was not done is left undone.  The sinks are the caller's
  * again. */
 void hl_outlets_close(struct hl_outlets *o);

@@ -215,7 +215,9 @@ static int pour_rank(struct state *s, uint64_t rank, const struct hl_entry *t,
     if (put(s, it, e))
         return -1;
     if (pour_frames(s, t, e))
-        return hl_fail_in(e, "rank %llu", (unsigned long long)rank);
+        return hl_outlets_failed(s->p->out)
+                   ? -1
+                   : hl_fail_in(e, "rank %llu", (unsigned long long)rank);
     return put(s, (struct hl_item){.kind = HL_ITEM_RANK_END}, e);
 }
 

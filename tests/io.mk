@@ -72,3 +72,9 @@ tests_support_random_run_SOURCES = tests/support/random_run.c
 tests_support_random_run_LDADD = libhl-base.la libhl-leaf.la
 TESTS += tests/system/gather-random.test
 EXTRA_DIST += tests/system/gather-random.test tests/support/check_random_run.py
+
+check_LTLIBRARIES += disk_faults.la
+disk_faults_la_SOURCES = tests/support/disk_faults.c
+disk_faults_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+TESTS += tests/system/gather-faults.test
+EXTRA_DIST += tests/system/gather-faults.test

@@ -17,7 +17,8 @@ static struct h5_sink *self(struct hl_sink *s)
 
 /* ---- errors ---- */
 
-static _Thread_local int first_errno; /* below the failure that is under way */
+/* The disk's first error.  It stays: HDF5 may go on after it and fail later. */
+static _Thread_local int first_errno;
 
 void h5_note_errno(int error)
 {
@@ -27,16 +28,14 @@ void h5_note_errno(int error)
 
 void h5_arm(void)
 {
-    first_errno = 0;
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
 
 int h5_fail(struct h5_sink *h, struct hl_err *e, const char *what)
 {
-    int error = first_errno;
-    first_errno = 0;
-    if (error)
-        return hl_fail(e, error, "cannot write %s: %s", h->out.name, strerror(error));
+    if (first_errno)
+        return hl_fail(e, first_errno, "cannot write %s: %s", h->out.name,
+                       strerror(first_errno));
     return hl_fail(e, EIO, "cannot write %s (%s): HDF5 failed", h->out.name, what);
 }
 
@@ -220,6 +219,7 @@ static int h5_begin(struct hl_sink *s, const struct hl_run *run, struct hl_err *
 {
     struct h5_sink *h = self(s);
     h5_arm();
+    first_errno = 0;
     h->run = run;
     if (run->run_id && *run->run_id)
         h5_sanitise(run->run_id, "-_", h->run_name, sizeof h->run_name);
@@ -342,6 +342,8 @@ static const struct hl_sink_ops ops = {
 struct hl_sink *hl_h5_sink(const char *name, struct hl_err *e)
 {
     struct h5_sink *h = calloc(1, sizeof *h);
+    /* Once a file could not be closed, HDF5's own clearing away at exit crashes. */
+    H5dont_atexit();
     if (!h || H5open() < 0) {
         free(h);
         hl_fail(e, ENOMEM, "%s: no memory left", name);
