@@ -65,7 +65,7 @@ static void close_local(struct hl_comm *c, int failed, int status)
     (void)c, (void)failed, (void)status;
 }
 
-static const struct hl_comm_ops ops = {tick, host,  give_index, take_index, ask,
+static const struct hl_comm_ops ops = {tick,   host,  give_index, take_index, ask,
                                        answer, serve, end,        close_local};
 
 struct hl_comm *hl_comm_local(void)

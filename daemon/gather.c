@@ -240,6 +240,7 @@ static int commit_sinks(struct gather *g, struct hl_err *e)
         else
             bad = g->sink[i]->ops->commit(g->sink[i], e);
         g->n_committed += !bad;
+        tick(g);
     }
     g->n_sinks = bad ? 0 : g->n_sinks;
     return bad;

@@ -5,6 +5,7 @@
 #include "gather_index.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,7 +119,7 @@ static int get_version(struct joining *j)
     struct hl_index *x = j->x;
     int64_t size = (int64_t)hl_get_u64(&j->r), rank = (int64_t)hl_get_u64(&j->r);
     struct hl_str v = get_text(&j->r);
-    if (size > x->max_size)
+    if (size > x->max_size && size <= HL_RANKS_MAX)
         x->max_size = size;
     if (!j->r.fault && v.n && rank < x->version_rank && v.n < sizeof x->app_version) {
         memcpy(x->app_version, v.p, v.n);
@@ -128,20 +129,26 @@ static int get_version(struct joining *j)
     return 0;
 }
 
+/* text, malloced, becomes the index's. */
+static int add_note(struct hl_index *x, char *text)
+{
+    char **p = text ? realloc(x->note, (x->n_notes + 1) * sizeof *p) : NULL;
+    if (!p) {
+        free(text);
+        return -1;
+    }
+    x->note = p;
+    p[x->n_notes++] = text;
+    return 0;
+}
+
 static int get_notes(struct joining *j)
 {
-    struct hl_index *x = j->x;
     size_t n = get_count(&j->r, 8);
     for (size_t i = 0; i < n && !j->r.fault; i++) {
         struct hl_str s = get_text(&j->r);
-        char **p = realloc(x->note, (x->n_notes + 1) * sizeof *p);
-        if (!p)
+        if (!j->r.fault && add_note(j->x, strndup(s.p, s.n)))
             return -1;
-        x->note = p;
-        p[x->n_notes] = strndup(s.p ? s.p : "", s.n);
-        if (!p[x->n_notes])
-            return -1;
-        x->n_notes++;
     }
     return 0;
 }
@@ -218,6 +225,18 @@ static void add_gaps(struct joining *j, uint32_t unit)
     }
 }
 
+static int take_rank_away(struct hl_index *x, struct hl_entry *t)
+{
+    char *text;
+    if (t->rank < HL_RANKS_MAX)
+        return 0;
+    int n =
+        asprintf(&text, "rank %d: process %d on %s says it is this rank, which cannot be",
+                 (int)t->rank, (int)t->pid, x->hosts.name[t->host]);
+    t->rank = -1;
+    return n < 0 ? -1 : add_note(x, text);
+}
+
 static int add_entry(struct joining *j, const struct hl_entry *t, uint64_t image)
 {
     struct hl_index *x = j->x;
@@ -265,7 +284,7 @@ static int get_entries(struct joining *j)
         }
         t.catalog = j->catalog[t.catalog];
         t.host = j->host[t.host];
-        if (add_entry(j, &t, image))
+        if (take_rank_away(j->x, &t) || add_entry(j, &t, image))
             return -1;
     }
     return 0;

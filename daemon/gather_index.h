@@ -12,6 +12,9 @@
 #include "images.h"
 #include "source.h"
 
+/* Ranks and sizes beyond it are no run's: who tells them has none. */
+#define HL_RANKS_MAX (1 << 26)
+
 struct hl_index {
     struct hl_entry *entry; /* after hl_index_done in the order of the CSV */
     size_t n, cap;

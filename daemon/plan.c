@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS_MAX = 1 << 26 };
-
 int hl_plan_missing(struct hl_plan *p, struct hl_err *e, const char *format, ...)
 {
     char **q = realloc(p->missing, (p->n_missing + 1) * sizeof *q), *text;
@@ -124,12 +122,6 @@ static int assign_ranks(struct hl_plan *p, const struct hl_index *x, struct hl_e
     uint64_t ranked = count_ranks(x);
     int bad = 0;
     p->n_ranks = ranked ? ranked : n ? n : 1;
-    if (p->n_ranks > RANKS_MAX) {
-        free(f);
-        return hl_fail(e, HL_ERR_FORMAT,
-                       "a process calls itself rank %llu: that cannot be",
-                       (unsigned long long)p->n_ranks - 1);
-    }
     p->rank = malloc((size_t)p->n_ranks * sizeof *p->rank);
     p->other = malloc((n + 1) * sizeof *p->other);
     if (!f || !p->rank || !p->other) {
