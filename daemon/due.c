@@ -86,3 +86,10 @@ void hl_due_fini(struct hl_due_heap *h)
     free(h->at);
     *h = (struct hl_due_heap){.at = NULL};
 }
+
+int64_t hl_due_next(int64_t at_ns, int64_t interval_ns, int64_t now_ns)
+{
+    if (now_ns < at_ns)
+        return at_ns;
+    return at_ns + ((now_ns - at_ns) / interval_ns + 1) * interval_ns;
+}

@@ -27,4 +27,8 @@ void hl_due_remove(struct hl_due_heap *h, struct hl_due *d);
 struct hl_due *hl_due_first(const struct hl_due_heap *h);
 void hl_due_fini(struct hl_due_heap *h);
 
+/* The first tick of the row at, at + interval, ... that lies behind now: those that
+ * were missed are left out. */
+int64_t hl_due_next(int64_t at_ns, int64_t interval_ns, int64_t now_ns);
+
 #endif

@@ -43,13 +43,6 @@ struct hl_timeline {
 
 /* ---- when ---- */
 
-int64_t hl_timeline_next(int64_t at_ns, int64_t interval_ns, int64_t now_ns)
-{
-    if (now_ns < at_ns)
-        return at_ns;
-    return at_ns + ((now_ns - at_ns) / interval_ns + 1) * interval_ns;
-}
-
 static int64_t interval_of(const struct hl_timeline *t)
 {
     int64_t least = t->p->d->set.min_interval_ns;
@@ -333,7 +326,7 @@ static void tick(struct hl_timeline *t, int64_t now)
     }
     hl_process_watch(p);
     take(t, now);
-    hl_due_put(&p->d->due, &t->due, hl_timeline_next(t->due.at_ns, interval_of(t), now));
+    hl_due_put(&p->d->due, &t->due, hl_due_next(t->due.at_ns, interval_of(t), now));
     flush_if_time(t);
 }
 

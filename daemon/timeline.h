@@ -33,10 +33,4 @@ void hl_timeline_flush_all(struct hl_daemon *d);
 /* Timer. */
 void hl_timeline_on_timer(void *daemon);
 
-/* ---- pure, for tests ---- */
-
-/* The first tick of the row at, at + interval, ... that lies behind now: those that
- * were missed are left out. */
-int64_t hl_timeline_next(int64_t at_ns, int64_t interval_ns, int64_t now_ns);
-
 #endif
