@@ -304,7 +304,7 @@ static void take(struct hl_timeline *t, int64_t now)
     int ended = p->state == HL_PROCESS_ENDED;
     hl_process_record(p, now, &m);
     const struct hl_record *r = &m.record;
-    struct hl_point v = {age_of(t, now), -1, -1, r->vmrss_bytes, 0, 0};
+    struct hl_point v = {age_of(t, now), -1, -1, r->vmrss_bytes, UINT64_MAX, UINT64_MAX};
     if (!ended)
         v.rss_bytes = hl_procfs_rss(p->kernel_pid);
     if (ended ? p->flags & HL_PROC_HEAP && r->elapsed_ns : p->page_fd >= 0) {
