@@ -8,7 +8,7 @@ _heapline_run() {
     local cur=$2 prev=$3 i
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        -o | -f | --output | --format | --run-id | --app-version | --metadata | --socket | --hosts | --launcher) ((i++)) ;;
+        -o | -f | -i | --interval | --output | --format | --run-id | --app-version | --metadata | --socket | --hosts | --launcher) ((i++)) ;;
         --) ((i++)) && break ;;
         -*) ;;
         *) break ;;
@@ -24,7 +24,7 @@ _heapline_run() {
     *)
         case $cur in
         --report=*) _heapline_words "--report=mean --report=sum --report=min --report=max --report=median" "$cur" ;;
-        -*) _heapline_words "--output --format --run-id --app-version --metadata --report --no-heap --no-frames --socket --private --hosts --launcher --quiet --verbose --help --version" "$cur" ;;
+        -*) _heapline_words "--output --format --run-id --app-version --metadata --report --interval --no-heap --no-frames --socket --private --hosts --launcher --quiet --verbose --help --version" "$cur" ;;
         *) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
         esac
         ;;

@@ -9,6 +9,7 @@
 #include "lifetime.h"
 #include "load.h"
 #include "path.h"
+#include "points.h"
 #include "process.h"
 
 #include <errno.h>
@@ -278,6 +279,14 @@ static void on_index_timer(void *ctx)
         hl_timer_set(p->timer, 1, 0);
         return;
     }
+    if (j && !p->points_flushed) {
+        hl_timeline_flush_job(j);
+        p->points_flushed = 1;
+    }
+    if (j && j->n_point_writes) {
+        hl_timer_set(p->timer, 1, 0);
+        return;
+    }
     start_index(p);
 }
 
@@ -303,6 +312,7 @@ static void take_index_ask(struct hl_peer *p, const uint8_t *body, size_t n)
     p->indexing = 1;
     p->index_at = 0;
     p->index_pass = 0;
+    p->points_flushed = 0;
     hl_timer_set(p->timer, wait_ms, 0);
 }
 
@@ -338,9 +348,24 @@ struct hl_pull_task {
     uint8_t out[]; /* header, DATA's head, bytes */
 };
 
+static void pull_points(struct hl_pull_task *q)
+{
+    char name[sizeof q->name];
+    int64_t n = hl_points_name(q->name, name, sizeof name)
+                    ? -ENAMETOOLONG
+                    : hl_points_read(&q->job->d->pool, name, q->ask.offset,
+                                     q->out + HL_WIRE_HEADER + HL_DATA_HEAD, q->ask.max);
+    q->failed = n < 0;
+    q->n = n > 0 ? (size_t)n : 0;
+}
+
 static void pull_work(struct hl_task *t)
 {
     struct hl_pull_task *q = (struct hl_pull_task *)t;
+    if (q->ask.what == HL_PULL_POINTS) {
+        pull_points(q);
+        return;
+    }
     uint8_t *at = q->out + HL_WIRE_HEADER + HL_DATA_HEAD;
     int fd = openat(q->job->d->root, q->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     q->failed = fd < 0;
@@ -409,7 +434,7 @@ static void take_pull(struct hl_peer *p, const uint8_t *body, size_t n)
     q->job = j;
     q->ask = m;
     q->pid = member->pid;
-    if (member->live) /* a folded one has no rows */
+    if (member->live && m.what != HL_PULL_POINTS) /* a folded one has no rows */
         plan_pull(q, member->live);
     hl_job_spool_name(j, member->pid, member->image, q->name);
     p->pull = q;

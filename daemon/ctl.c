@@ -268,7 +268,8 @@ static void set_counters(const struct hl_daemon *d, struct hl_status *s)
     SAME(refused_rate), SAME(refused_space), SAME(refused_uid), SAME(refused_draining);
     SAME(appends_failed), SAME(syncs_failed), SAME(accept_failed);
     SAME(jobs_removed_read), SAME(jobs_removed_unread), SAME(jobs_forgotten);
-    SAME(torn_tails), SAME(spools_bad), SAME(reloads), SAME(reload_failures);
+    SAME(torn_tails), SAME(spools_bad), SAME(reloads), SAME(reload_failures),
+        SAME(points), SAME(points_dropped), SAME(intervals_raised);
 #undef SAME
     set(s, HL_STATUS_descriptors_kept, hl_keep_n_stored(d));
     set(s, HL_STATUS_log_lines_held, d->log.n_held);

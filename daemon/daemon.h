@@ -8,6 +8,7 @@
 
 #include "append.h"
 #include "disk.h"
+#include "due.h"
 #include "loop.h"
 #include "log.h"
 #include "passed.h"
@@ -47,7 +48,7 @@ struct hl_counters {
         refused_connections, refused_processes, refused_jobs, refused_rate, refused_space,
         refused_uid, refused_draining, appends_failed, syncs_failed, accept_failed,
         jobs_removed_read, jobs_removed_unread, jobs_forgotten, torn_tails, spools_bad,
-        reloads, reload_failures;
+        reloads, reload_failures, points, points_dropped, intervals_raised;
 };
 
 /* Processes by state: alive, ending, ended but not folded. */
@@ -95,7 +96,10 @@ struct hl_daemon {
     unsigned pass;  /* number of the last walk over new connections */
     struct hl_process *ending, **ending_end; /* queue of those that died */
     struct hl_timer *ending_timer, *retry_timer, *sample_timer, *expire_timer,
-        *sync_timer, *private_timer, *watchdog_timer, *tidy_timer, *fresh_timer;
+        *sync_timer, *private_timer, *watchdog_timer, *tidy_timer, *fresh_timer,
+        *points_timer;
+    struct hl_due_heap due; /* timelines by their next points */
+    size_t n_point_writes;  /* on their way to the disk */
     struct hl_signal *signals[4];
     int syncing, stopping;
     int deaf; /* stopping: clients are read no more */

@@ -293,6 +293,7 @@ static void finish(struct hl_process *p)
     hl_process_close_descriptors(p);
     count_ended(p);
     hl_death_save(p);
+    hl_timeline_end(p);
     hl_job_ended(p->job);
 }
 

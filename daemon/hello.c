@@ -256,6 +256,7 @@ static void take_agent(struct hl_peer *p, const struct hl_hello *h, const uint8_
     } else {
         hl_keep_descriptors(proc);
     }
+    hl_timeline_ask(proc, h->interval_ns);
     answer_agent(p, proc);
 }
 

@@ -356,6 +356,7 @@ static void come_back(struct hl_process *p, const struct hl_slot *m)
         hl_death_begin(p, "gone while no collector ran");
     else
         hl_process_sample(p, 1);
+    hl_timeline_meet(p);
 }
 
 void hl_keep_restore(struct hl_process *p, const struct hl_slot *m)

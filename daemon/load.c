@@ -4,7 +4,10 @@
  */
 #include "load.h"
 
+#include "points.h"
+
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,6 +42,7 @@ static int take_hello(struct hl_loaded *l, const uint8_t *body, size_t n)
     l->hello[i] = copy;
     l->hello_bytes[i] = n;
     l->n_hellos++;
+    l->has_timeline |= h.interval_ns > 0;
     l->flags |= i ? HL_PROC_FRAMES : HL_PROC_HEAP;
     if (i && h.flags & HL_HELLO_UNSHARED)
         l->flags |= HL_PROC_UNSHARED;
@@ -99,8 +103,17 @@ static int visit(void *ctx, const struct hl_wire_header *h, const uint8_t *body)
     case HL_MSG_BYE: return take_bye(l, body, h->length);
     case HL_MSG_LOSS: return take_loss(l, body, h->length);
     case HL_MSG_SLOT: return take_slot(l, body, h->length);
+    case HL_MSG_POINTS: return 0; /* they have a file of their own: points.h */
     default: return hl_tally_take(&l->tally, h, body, &why);
     }
+}
+
+static void count_points(struct hl_loaded *l, const struct hl_spool_pool *pool,
+                         const char *spool)
+{
+    char name[PATH_MAX];
+    if (l->has_timeline && hl_points_name(spool, name, sizeof name) == 0)
+        l->n_points = hl_points_count(pool, name);
 }
 
 int hl_load(struct hl_loaded *l, struct hl_spool_pool *pool, uid_t uid, const char *name,
@@ -116,6 +129,7 @@ int hl_load(struct hl_loaded *l, struct hl_spool_pool *pool, uid_t uid, const ch
     } else if (!v.has_head) {
         hl_fail(e, HL_ERR_FORMAT, "%s: its head is wrong", name);
     } else {
+        count_points(l, pool, name);
         return 0;
     }
     hl_loaded_fini(l);

@@ -19,6 +19,8 @@ struct hl_loaded {
     uint32_t flags; /* HL_PROC_... */
     unsigned n_hellos;
     struct hl_record_msg *record; /* the last one; owned until taken */
+    int has_timeline;             /* a hello wanted one */
+    uint64_t n_points;
     uint64_t n_dropped, n_lost;
     int lost_reason;
     int has_slot;

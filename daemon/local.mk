@@ -9,7 +9,8 @@ libhl_daemon_la_SOURCES = \
   daemon/notify.h daemon/peer.c daemon/peer.h daemon/lifetime.c daemon/lifetime.h \
   daemon/process.c daemon/process.h daemon/procfs.c daemon/procfs.h daemon/quota.c \
   daemon/quota.h daemon/settings.c daemon/settings.h daemon/store.c daemon/store.h \
-  daemon/tally.c daemon/tally.h daemon/upkeep.c
+  daemon/tally.c daemon/tally.h daemon/timeline.c daemon/timeline.h daemon/upkeep.c \
+  daemon/due.c daemon/due.h
 libhl_daemon_la_SOURCES += daemon/fdstore.c daemon/fdstore.h daemon/keep.c daemon/keep.h \
   daemon/passed.c daemon/passed.h daemon/slots.c daemon/slots.h
 libhl_daemon_la_CFLAGS = $(AM_CFLAGS) $(UV_CFLAGS)

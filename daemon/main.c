@@ -18,6 +18,7 @@
 #include "sampling.h"
 #include "stop.h"
 #include "store.h"
+#include "timeline.h"
 
 #include "heap_page.h"
 
@@ -296,7 +297,8 @@ static int make_timers(struct hl_daemon *d)
                {&d->private_timer, hl_lifetime_on_timer},
                {&d->watchdog_timer, on_watchdog},
                {&d->tidy_timer, hl_tidy_on_timer},
-               {&d->fresh_timer, hl_sampling_on_fresh}};
+               {&d->fresh_timer, hl_sampling_on_fresh},
+               {&d->points_timer, hl_timeline_on_timer}};
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!(*all[i].timer = hl_timer_new(d->loop, all[i].fn, d)))

@@ -16,6 +16,7 @@
 #include "store.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,6 +239,8 @@ static void take_loaded(struct hl_process *p, struct hl_loaded *l)
         l->record = NULL;
     }
     p->flags |= l->flags;
+    if (l->n_points > p->n_points) /* some were written since */
+        p->n_points = l->n_points;
     p->n_hellos += l->n_hellos;
     if (l->n_dropped > p->n_dropped)
         p->n_dropped = l->n_dropped;
@@ -370,6 +373,7 @@ void hl_process_begin_again(struct hl_process *p, int reason)
         return;
     }
     close_spool(p->d, old);
+    hl_timeline_begin_again(p);
     p->n_lost += p->tally.n_rows;
     p->lost_reason = reason;
     hl_tally_fini(&p->tally);
@@ -408,7 +412,7 @@ void hl_process_revive(struct hl_process *p)
 int hl_process_is_settled(const struct hl_process *p)
 {
     return p->state == HL_PROCESS_ENDED && !p->n_flying && !p->loading &&
-           !hl_buf_left(&p->held);
+           !hl_buf_left(&p->held) && hl_timeline_is_idle(p);
 }
 
 void hl_process_settled(struct hl_process *p)
@@ -471,6 +475,12 @@ void hl_process_watch(struct hl_process *p)
     p->kernel_pid = 0;
 }
 
+int hl_process_is_gone(const struct hl_process *p)
+{
+    struct pollfd w = {p->pidfd, POLLIN, 0};
+    return p->pidfd >= 0 && poll(&w, 1, 0) > 0;
+}
+
 void hl_process_close_descriptors(struct hl_process *p)
 {
     int *fds[] = {&p->page_fd, &p->rows_fd, &p->pidfd};
@@ -529,6 +539,7 @@ void hl_process_free(struct hl_process *p)
     hl_process_close_descriptors(p);
     close_spool(p->d, p->spool);
     hl_tally_fini(&p->tally);
+    hl_timeline_free(p);
     p->d->append.held_bytes -= hl_buf_left(&p->held);
     p->d->n_failing -= p->failing;
     hl_buf_fini(&p->held);
@@ -642,6 +653,7 @@ void hl_process_describe(struct hl_process *p, struct hl_proc *out)
     out->catalog_bytes = p->written.catalogs;
     out->n_dropped = p->n_dropped;
     out->n_lost = p->n_lost;
+    out->n_points = p->n_points;
 }
 
 /* ---- samples ---- */

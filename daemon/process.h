@@ -12,6 +12,7 @@
 #include "daemon.h"
 #include "messages.h"
 #include "tally.h"
+#include "timeline.h"
 
 enum hl_process_state { HL_PROCESS_ALIVE, HL_PROCESS_ENDING, HL_PROCESS_ENDED };
 
@@ -48,6 +49,8 @@ struct hl_process {
     int64_t vmhwm_bytes, vmrss_bytes; /* last sample; -1 none */
     uint64_t n_counted; /* operations at the last sample: does it stand still? */
     uint32_t n_still;   /* samples since */
+    struct hl_timeline *timeline; /* NULL: none is wanted; owned */
+    uint64_t n_points;            /* of it, on the disk */
     uint64_t n_dropped, n_lost;
     int lost_reason;                 /* errno value, or 0 */
     int64_t end_seen_ns;             /* when it was found dead */
@@ -81,6 +84,9 @@ int hl_process_keep_hello(struct hl_process *p, unsigned role, const uint8_t *bo
 int hl_process_note_hello(struct hl_process *p, const uint8_t *body, size_t n);
 /* Watch for the end of the process behind one of its connections. */
 void hl_process_watch(struct hl_process *p);
+
+/* Its pidfd says that it has ended, whether or not that was met already. */
+int hl_process_is_gone(const struct hl_process *p);
 
 /* What was on its way to the disk has arrived there, or is held: answers, the
  * work of the dead and waiting hellos go on. */

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Linux 6.15; older headers lack it.  The first 64 bytes of the structure. */
@@ -90,6 +91,30 @@ void hl_procfs_memory(int64_t pid, int64_t *vmhwm, int64_t *vmrss)
         return;
     kib(text, "\nVmHWM:", vmhwm);
     kib(text, "\nVmRSS:", vmrss);
+}
+
+int64_t hl_procfs_rss(int64_t pid)
+{
+    char text[256];
+    if (pid <= 0 || read_proc(pid, "statm", text, sizeof text) <= 0)
+        return -1;
+    const char *p = strchr(text, ' ');
+    long long pages = p ? strtoll(p, NULL, 10) : 0;
+    return pages > 0 ? pages * sysconf(_SC_PAGESIZE) : -1;
+}
+
+int64_t hl_procfs_age_ns(uint64_t start_ticks)
+{
+    struct timespec t;
+    int64_t second = 1000000000, hz = sysconf(_SC_CLK_TCK);
+    if (!start_ticks || hz <= 0 || clock_gettime(CLOCK_BOOTTIME, &t))
+        return -1;
+    int64_t now = (int64_t)t.tv_sec * second + t.tv_nsec, whole;
+    uint64_t s = start_ticks / (uint64_t)hz, rest = start_ticks % (uint64_t)hz;
+    if (s > (uint64_t)(INT64_MAX / second - 1)) /* a client said so */
+        return -1;
+    whole = (int64_t)s * second + (int64_t)rest * second / hz;
+    return now > whole ? now - whole : 0;
 }
 
 static struct hl_end end_of_wait_status(int status)

@@ -19,6 +19,12 @@ int hl_procfs_open(int sock, int64_t pid, uint64_t start_ticks);
 /* VmHWM and VmRSS in bytes; outputs stay as they are where unknown. */
 void hl_procfs_memory(int64_t pid, int64_t *vmhwm, int64_t *vmrss);
 
+/* Resident set in bytes, from statm; -1 unknown, or it has none any more. */
+int64_t hl_procfs_rss(int64_t pid);
+
+/* How long ago a process with this start time began; -1 unknown. */
+int64_t hl_procfs_age_ns(uint64_t start_ticks);
+
 /* How a dead process ended, by PIDFD_GET_INFO (once its parent has waited for it)
  * or from its zombie.  may_trace: it has our own uid.  1: *end is set; 0: not
  * known (yet). */

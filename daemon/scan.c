@@ -5,6 +5,8 @@
  */
 #include "scan.h"
 
+#include "points.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -73,8 +75,18 @@ static struct hl_found_job *job_of(struct walk *w, const char *key)
     return w->job;
 }
 
-static void add_file(struct walk *w, const struct hl_loaded *l, const struct stat *st,
-                     struct hl_loaded *keep)
+static uint64_t points_bytes(const struct walk *w, const char *spool)
+{
+    char name[PATH_MAX];
+    struct stat st;
+    return hl_points_name(spool, name, sizeof name) == 0 &&
+                   fstatat(w->pool->root, name, &st, AT_SYMLINK_NOFOLLOW) == 0
+               ? (uint64_t)st.st_size
+               : 0;
+}
+
+static void add_file(struct walk *w, const char *name, const struct hl_loaded *l,
+                     const struct stat *st, struct hl_loaded *keep)
 {
     struct hl_found_job *j = job_of(w, l->key);
     struct hl_found_file *file =
@@ -94,6 +106,7 @@ static void add_file(struct walk *w, const struct hl_loaded *l, const struct sta
                                    .loaded = keep};
     if (keep)
         file->bytes = keep->spool->size;
+    file->bytes += points_bytes(w, name);
 }
 
 static void load_file(struct walk *w, const char *name, const struct stat *st)
@@ -107,7 +120,7 @@ static void load_file(struct walk *w, const char *name, const struct stat *st)
         free(l);
     } else {
         l->head.key.p = l->key;
-        add_file(w, l, st, l);
+        add_file(w, name, l, st, l);
     }
 }
 
@@ -123,7 +136,7 @@ static void take_file(struct walk *w, const char *name)
                 hl_spool_is_finished(fd, (uint64_t)st.st_size) == 1;
     close(fd);
     if (ended)
-        add_file(w, &head, &st, NULL);
+        add_file(w, name, &head, &st, NULL);
     else
         load_file(w, name, &st);
 }

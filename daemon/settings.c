@@ -26,6 +26,7 @@ void hl_settings_init(struct hl_settings *s)
                               .quota_total = {0, 50},
                               .min_free = {0, 5},
                               .sample_interval_ns = SECOND,
+                              .min_interval_ns = SECOND / 10,
                               .job_keep_ns = 7 * DAY,
                               .job_keep_read_ns = DAY,
                               .hello_timeout_ns = 10 * SECOND,
@@ -113,6 +114,12 @@ static int set_sample(void *at, const char *value, const char **why)
     return set_duration(at, SECOND / 10, 3600 * SECOND, value);
 }
 
+static int set_min_interval(void *at, const char *value, const char **why)
+{
+    *why = "must be a duration from 10ms to 1h";
+    return set_duration(at, SECOND / 100, 3600 * SECOND, value);
+}
+
 static int set_keep(void *at, const char *value, const char **why)
 {
     *why = "must be a duration up to 3650d, such as 12h or 7d";
@@ -194,6 +201,7 @@ static const struct hl_conf_key keys[] = {
     {"quota_total", set_share, AT(quota_total)},
     {"min_free", set_share, AT(min_free)},
     {"sample_interval", set_sample, AT(sample_interval_ns)},
+    {"min_interval", set_min_interval, AT(min_interval_ns)},
     {"job_keep", set_keep, AT(job_keep_ns)},
     {"job_keep_read", set_keep, AT(job_keep_read_ns)},
     {"max_processes", set_count, AT(max_processes)},

@@ -30,7 +30,7 @@ struct hl_settings {
     uint64_t log_burst;
     struct hl_share quota_per_uid, quota_total, min_free;
     int64_t sample_interval_ns, job_keep_ns, job_keep_read_ns, hello_timeout_ns,
-        sync_interval_ns;
+        sync_interval_ns, min_interval_ns;
     uint64_t max_processes, max_processes_per_uid, max_jobs_per_uid, max_message,
         max_message_rate;
     char admin_group[64];

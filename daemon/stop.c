@@ -38,7 +38,7 @@ static int is_unfinished(void *ctx)
 {
     const struct hl_daemon *d = ctx;
     return !hl_append_is_written(d) || (d->append.held_bytes && !d->n_failing) ||
-           (!hl_death_is_done(d) && !d->n_failing);
+           d->n_point_writes || (!hl_death_is_done(d) && !d->n_failing);
 }
 
 static int is_busy(void *ctx)
@@ -110,6 +110,7 @@ void hl_stop(struct hl_daemon *d)
     hl_listen_close(d);
     read_all(d, deadline);
     d->deaf = 1;
+    hl_timeline_flush_all(d);
     hl_loop_wait(d->loop, is_unfinished, d, left_ms(deadline));
     note_living(d);
     close_peers(d);
@@ -130,7 +131,8 @@ void hl_stop_release(struct hl_daemon *d)
 {
     struct hl_timer **timers[] = {&d->ending_timer,   &d->retry_timer, &d->sample_timer,
                                   &d->expire_timer,   &d->sync_timer,  &d->private_timer,
-                                  &d->watchdog_timer, &d->tidy_timer,  &d->fresh_timer};
+                                  &d->watchdog_timer, &d->tidy_timer,  &d->fresh_timer,
+                                  &d->points_timer};
     struct hl_job *j;
     d->stopping = 1; /* what is kept for the living stays kept */
     close_peers(d);
@@ -147,6 +149,7 @@ void hl_stop_release(struct hl_daemon *d)
     hl_table_fini(&d->jobs);
     hl_table_fini(&d->by_image);
     hl_table_fini(&d->by_pid);
+    hl_due_fini(&d->due);
     if (d->loop && hl_loop_free(d->loop))
         hl_log(&d->log, HL_LOG_ERR, NULL, NULL, "a handle of the loop was forgotten");
     hl_append_fini(d);

@@ -22,7 +22,7 @@ libhl_model_la_SOURCES = \
   lib/model/stats.c lib/model/stats.h lib/model/profile.c lib/model/profile.h \
   lib/model/csv_in.c lib/model/csv_in.h
 libhl_model_la_LIBADD = libhl-base.la -lm
-libhl_model_la_SOURCES += lib/model/spool.c lib/model/spool.h lib/model/samples.c \
+libhl_model_la_SOURCES += lib/model/spool.c lib/model/spool.h lib/model/points.c lib/model/points.h lib/model/samples.c \
   lib/model/samples.h
 
 libhl_io_la_SOURCES = lib/io/json_out.c lib/io/meta.c lib/io/meta.h lib/io/json_in.c lib/io/readers.h

@@ -89,10 +89,14 @@ static void read_seconds(const struct hl_setup *s, const char *name, int64_t max
 
 static void read_numbers(struct hl_setup *s)
 {
-    const char *buffer = env("HEAPLINE_BUFFER");
+    const char *buffer = env("HEAPLINE_BUFFER"), *interval = env("HEAPLINE_INTERVAL");
     s->wait_ns = 60 * SECOND;
     read_seconds(s, "HEAPLINE_WAIT", 1000000 * SECOND, &s->wait_ns);
-    read_seconds(s, "HEAPLINE_INTERVAL", 1000000 * SECOND, &s->interval_ns);
+    if (interval && *interval && hl_parse_interval(interval, &s->interval_ns))
+        hl_say(s,
+               "HEAPLINE_INTERVAL=%s is not a number of seconds from 0.01 to 86400, no "
+               "samples are asked for",
+               interval);
     s->buffer_bytes = HL_ROW_BUFFER_DEFAULT;
     if (buffer && *buffer &&
         hl_parse_size(buffer, HL_ROW_BUFFER_MIN, HL_ROW_BUFFER_MAX, &s->buffer_bytes))

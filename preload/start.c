@@ -323,8 +323,10 @@ static void take_environment(void)
     if (s && *s == '/')
         a->fallback = keep_value("HEAPLINE_FALLBACK_DIR", NULL, s, PATH_MAX - 1);
     s = env("HEAPLINE_INTERVAL");
-    if (s && hl_parse_seconds(s, 0, INT64_MAX, &a->interval_ns) != 0)
-        hl_say("HEAPLINE_INTERVAL is not a number of seconds:", s, 0);
+    if (s && *s && hl_parse_interval(s, &a->interval_ns))
+        hl_say("HEAPLINE_INTERVAL is not a number of seconds from 0.01 to 86400, "
+               "no samples are asked for:",
+               s, 0);
     a->output = output_value(env("HEAPLINE_OUTPUT"));
     look_at_stderr();
 }

@@ -10,13 +10,13 @@ hang_disk_la_LDFLAGS = -module -avoid-version -rpath /nowhere
 daemon_tests = tests/system/daemon-hung.test tests/system/daemon-deaths.test tests/system/daemon-hostile.test \
   tests/system/daemon-private.test tests/system/daemon-restart.test \
   tests/system/daemon-service.test tests/system/daemon-space.test \
-  tests/system/daemon-users.test
+  tests/system/daemon-users.test tests/system/timeline.test
 TESTS += $(daemon_tests)
 EXTRA_DIST += $(daemon_tests) tests/support/collector.sh
 
 if HAVE_CHECK
 daemon_units = tests/unit/test_session tests/unit/test_conf tests/unit/test_daemon_tally tests/unit/test_log \
-  tests/unit/test_spool
+  tests/unit/test_spool tests/unit/test_timeline
 check_PROGRAMS += $(daemon_units)
 TESTS += $(daemon_units)
 endif
@@ -40,3 +40,7 @@ tests_unit_test_spool_SOURCES = tests/unit/test_spool.c
 tests_unit_test_spool_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_spool_CFLAGS = $(unit_cflags)
 tests_unit_test_spool_LDADD = libhl-model.la $(CHECK_LIBS)
+tests_unit_test_timeline_SOURCES = tests/unit/test_timeline.c
+tests_unit_test_timeline_CPPFLAGS = -I$(top_srcdir)/daemon $(unit_cppflags)
+tests_unit_test_timeline_CFLAGS = $(unit_cflags)
+tests_unit_test_timeline_LDADD = libhl-daemon.la $(CHECK_LIBS)

@@ -6,6 +6,7 @@
 
 #include "run_options.h"
 
+#include "ident.h"
 #include "outputs.h"
 #include "wire.h"
 
@@ -28,6 +29,7 @@ static const char help[] =
     "      --metadata KEY=VALUE entry of the metadata of schema 3; repeatable\n"
     "  -r, --report[=STAT]      print tables at the end: mean (default), sum, min, max,\n"
     "                           median across ranks\n"
+    "  -i, --interval SECONDS   sample heap and resident set of every process\n"
     "      --no-heap            do not count the heap\n"
     "      --no-frames          do not record frames and regions\n"
     "      --socket PATH        the collector to use\n"
@@ -61,6 +63,7 @@ static const struct option longs[] = {{"output", 1, NULL, 'o'},
                                       {"app-version", 1, NULL, O_APP},
                                       {"metadata", 1, NULL, O_META},
                                       {"report", 2, NULL, 'r'},
+                                      {"interval", 1, NULL, 'i'},
                                       {"no-heap", 0, NULL, O_NO_HEAP},
                                       {"no-frames", 0, NULL, O_NO_FRAMES},
                                       {"socket", 1, NULL, O_SOCKET},
@@ -101,6 +104,15 @@ static int take_report(struct run_options *o, const char *stat)
     return usage("--report knows mean, sum, min, max and median, not", stat);
 }
 
+static int take_interval(struct run_options *o, const char *text)
+{
+    int64_t ns;
+    o->interval = text;
+    return hl_parse_interval(text, &ns)
+               ? usage("--interval wants seconds from 0.01 to 86400, not", text)
+               : 0;
+}
+
 static int take(struct run_options *o, int c, const char *arg)
 {
     switch (c) {
@@ -111,6 +123,7 @@ static int take(struct run_options *o, int c, const char *arg)
                    ? 0
                    : usage("--format knows json, hdf5 and csv, not", arg);
     case 'r': return take_report(o, arg);
+    case 'i': return take_interval(o, arg);
     case 'q': o->quiet = 1; return 0;
     case 'v': o->verbose = 1; return 0;
     case O_RUN_ID: o->run_id = arg; return 0;
@@ -135,7 +148,7 @@ int run_options_parse(struct run_options *o, int argc, char **argv)
     int c, r;
     memset(o, 0, sizeof *o);
     opterr = 0;
-    while ((c = getopt_long(argc, argv, "+:o:f:r::qv", longs, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "+:o:f:r::i:qv", longs, NULL)) != -1) {
         if (c == '?' || c == ':')
             return usage(c == '?' ? "unknown option" : "this option wants a value",
                          argv[optind - 1]);
@@ -144,6 +157,8 @@ int run_options_parse(struct run_options *o, int argc, char **argv)
     }
     if (o->socket && o->private_only)
         return usage("--socket and --private exclude each other", NULL);
+    if (o->interval && o->no_heap && o->no_frames)
+        return usage("--interval needs an agent: not --no-heap and --no-frames", NULL);
     if (optind >= argc || !*argv[optind])
         return usage("no COMMAND is given", NULL);
     o->command = argv + optind;

@@ -15,7 +15,8 @@ struct run_options {
     const char *run_id, *app_version;
     const char **meta; /* owned array, borrowed texts */
     size_t n_meta;
-    const char *report; /* statistic, or NULL: no report */
+    const char *report;   /* statistic, or NULL: no report */
+    const char *interval; /* as given, right; NULL: none */
     int no_heap, no_frames;
     const char *socket;
     int private_only;

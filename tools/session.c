@@ -49,6 +49,14 @@ static int keep_private(struct session *s, struct hl_err *e)
     return hl_private_start(&s->private, NULL, &s->keeper, e) || be_keeper(s, e) ? -1 : 0;
 }
 
+/* Samples are the collector's work. */
+static void tell_no_timeline(const struct session *s)
+{
+    if (s->o->interval && !s->has_collector && !s->o->socket && !s->o->quiet)
+        fprintf(stderr, "heapline-run: no collector on this node: its processes have no "
+                        "timeline\n");
+}
+
 int session_open(struct session *s, struct hl_err *e)
 {
     const char *tmp = getenv("TMPDIR");
@@ -66,6 +74,7 @@ int session_open(struct session *s, struct hl_err *e)
         s->has_collector = 1;
     else if (keep_private(s, e) == 0)
         s->has_collector = s->is_private = 1;
+    tell_no_timeline(s);
     return s->has_collector ? 0 : -1;
 }
 
@@ -130,6 +139,11 @@ int session_variables(const struct session *s, struct texts *vars, struct hl_err
                                 !s->o->no_frames ? "heap"
                                 : s->o->no_heap  ? "1"
                                                  : "frames");
+    if (s->o->interval)
+        bad = bad || texts_addf(vars, "HEAPLINE_INTERVAL=%s", s->o->interval);
+    else if (getenv("HEAPLINE_INTERVAL"))
+        bad =
+            bad || texts_addf(vars, "HEAPLINE_INTERVAL=%s", getenv("HEAPLINE_INTERVAL"));
     for (size_t i = 0; i < sizeof passed / sizeof *passed && !bad; i++)
         if (getenv(passed[i]))
             bad = texts_addf(vars, "%s=%s", passed[i], getenv(passed[i]));

@@ -84,7 +84,10 @@ int hl_decode_ask(const uint8_t *body, size_t n, struct hl_ask *out);
     X(descriptors_kept, GAUGE, "descriptors the service manager keeps for us")           \
     X(reloads, COUNTER, "configurations read again")                                     \
     X(reload_failures, COUNTER, "configurations that were not valid")                    \
-    X(log_lines_held, COUNTER, "log lines held back by log_burst")
+    X(log_lines_held, COUNTER, "log lines held back by log_burst")                       \
+    X(points, COUNTER, "points of timelines taken")                                      \
+    X(points_dropped, COUNTER, "points dropped: quota, disk or memory")                  \
+    X(intervals_raised, COUNTER, "processes whose interval was raised to min_interval")
 
 enum hl_status_tag {
 #define HL_STATUS_TAG(name, kind, help) HL_STATUS_##name,

@@ -81,6 +81,11 @@ int hl_parse_seconds(const char *s, int64_t lo_ns, int64_t hi_ns, int64_t *out)
     return 0;
 }
 
+int hl_parse_interval(const char *s, int64_t *ns)
+{
+    return hl_parse_seconds(s, 10000000, 86400 * (int64_t)1000000000, ns);
+}
+
 static int number(hl_getenv_fn *env, const char *name, int64_t lo, int32_t *out)
 {
     const char *s = env(name);

@@ -52,6 +52,10 @@ int hl_parse_size(const char *s, uint64_t lo, uint64_t hi, uint64_t *out);
 /* Seconds with an optional fraction, to nanoseconds. */
 int hl_parse_seconds(const char *s, int64_t lo_ns, int64_t hi_ns, int64_t *out);
 
+/* Seconds between two samples of a process, 0.01 to 86400: what HEAPLINE_INTERVAL
+ * and heapline-run's --interval take. */
+int hl_parse_interval(const char *s, int64_t *ns);
+
 /* Key as a file name: letters, digits, '-', '_', '.' stay, others become %XX
  * (lower-case); a leading '.' is escaped as well, so neither "." nor ".." can be made.
  * When the result is longer than max, it is "h" and 16 hexadecimal digits of the key's

@@ -764,7 +764,7 @@ int hl_decode_pull(const uint8_t *body, size_t n, struct hl_pull *out)
     out->what = hl_get_u32(&r);
     out->offset = hl_get_u64(&r);
     out->max = hl_get_u32(&r);
-    if (!r.fault && (out->what > HL_PULL_CATALOGS || !out->max || out->max > HL_DATA_MAX))
+    if (!r.fault && (out->what > HL_PULL_POINTS || !out->max || out->max > HL_DATA_MAX))
         return HL_WIRE_BAD_VALUE;
     return hl_reader_done(&r);
 }

@@ -199,7 +199,7 @@ struct hl_point {
     int64_t time_ns; /* since the load of its agent, else since its start */
     int64_t heap_bytes, heap_peak_bytes; /* -1 unknown: no heap agent */
     int64_t rss_bytes;                   /* -1 unknown */
-    uint64_t allocs, frees;
+    uint64_t allocs, frees;              /* UINT64_MAX unknown, like the heap */
 };
 /* One point as the bytes of a POINTS message, of which there are n in it, and of
  * the answer to a PULL of points. */

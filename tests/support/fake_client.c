@@ -16,10 +16,11 @@
  *             record=ALLOCS  the numbers as a message (with nopage)
  *             exit=N  _exit=N  kill=SIGNAL  exec   end (exec: another image)
  *             nopage, nopid  hello without a page; with a start time not ours
+ *             interval=MS    hellos ask for samples
  * hostile:    noseal, badsize, badrows, fds=N, raw=HEX, catalog=ID:BASE:FIRST,
  *             refused (print the sentence)
  * others:     keeper, gather, state, ended=PID:KIND:STATUS, index=MS, pull=ID,
- *             taken
+ *             points=ID (print them, a line each), taken
  * both:       say=TEXT, wait (for a line on stdin), pause
  */
 #include "config.h"
@@ -47,6 +48,7 @@ enum { RING_BYTES = 1 << 20, N_METRICS = 2, MANY = 64 };
 
 static const char *socket_path, *key;
 static uint64_t image, start_ticks, n_rows, sent;
+static int64_t interval_ns;
 static struct hl_heap_header *page;
 static struct hl_row_buffer *ring;
 static int page_fd = -1, ring_fd = -1, heap_fd = -1, no_seal, no_page, catalog_done;
@@ -133,6 +135,7 @@ static size_t hello(uint8_t *out, size_t cap, enum hl_role role, uint32_t flags)
                          .image = image,
                          .rank = 3,
                          .size = 4,
+                         .interval_ns = interval_ns,
                          .key = text(key),
                          .host = text("node-a"),
                          .job = text("17"),
@@ -441,14 +444,14 @@ static void print_proc(const struct hl_proc *p)
     printf(
         "proc id=%u flags=%u pid=%lld rank=%lld host=%s rows=%llu dropped=%llu lost=%llu "
         "stream=%llu catalogs=%llu ended=%s allocs=%llu frees=%llu live=%lld peak=%lld "
-        "vmhwm=%s elapsed=%s\n",
+        "vmhwm=%s elapsed=%s points=%llu\n",
         p->id, p->flags, (long long)p->hello.pid, (long long)r->rank, r->host,
         (unsigned long long)p->n_rows, (unsigned long long)p->n_dropped,
         (unsigned long long)p->n_lost, (unsigned long long)p->stream_bytes,
         (unsigned long long)p->catalog_bytes, end, (unsigned long long)r->allocs,
         (unsigned long long)r->frees, (long long)r->live_bytes, (long long)r->peak_bytes,
-        r->vmhwm_bytes > 0 ? "known" : "unknown",
-        r->elapsed_ns > 0 ? "known" : "unknown");
+        r->vmhwm_bytes > 0 ? "known" : "unknown", r->elapsed_ns > 0 ? "known" : "unknown",
+        (unsigned long long)p->n_points);
 }
 
 static void print_index(long wait_ms)
@@ -520,6 +523,22 @@ static void print_stream(uint32_t id)
                                                                              : "differ");
     free(all);
     free(catalogs);
+}
+
+static void print_points(uint32_t id)
+{
+    uint8_t *all;
+    size_t n = pull_all(id, HL_PULL_POINTS, &all);
+    for (size_t at = 0; at + HL_POINT_BYTES <= n; at += HL_POINT_BYTES) {
+        struct hl_point v;
+        hl_point_get(all + at, &v);
+        printf("point time_ns=%lld heap=%lld peak=%lld rss=%lld allocs=%llu frees=%llu\n",
+               (long long)v.time_ns, (long long)v.heap_bytes,
+               (long long)v.heap_peak_bytes, (long long)v.rss_bytes,
+               (unsigned long long)v.allocs, (unsigned long long)v.frees);
+    }
+    printf("points=%zu rest=%zu\n", n / HL_POINT_BYTES, n % HL_POINT_BYTES);
+    free(all);
 }
 
 static void say_taken(void)
@@ -617,6 +636,10 @@ static void with_value(const char *a, const char *v)
         print_index(number);
     else if (IS("pull"))
         print_stream((uint32_t)number);
+    else if (IS("points"))
+        print_points((uint32_t)number);
+    else if (IS("interval"))
+        interval_ns = number * 1000000;
     else if (IS("say"))
         printf("%s\n", v);
     else

@@ -145,6 +145,7 @@ START_TEST(every_setting_has_its_bounds)
         "max_processes = 1",    "max_processes_per_uid = 1000000",
         "max_jobs_per_uid = 3", "max_message = 64K",
         "hello_timeout = 10m",  "sync_interval = 0",
+        "min_interval = 10ms",  "min_interval = 1h",
         "admin_group = root"};
     static const char *const bad[] = {"socket = a",
                                       "spool = ../a",
@@ -164,6 +165,8 @@ START_TEST(every_setting_has_its_bounds)
                                       "max_message = 2M",
                                       "hello_timeout = 0",
                                       "sync_interval = 2h",
+                                      "min_interval = 9ms",
+                                      "min_interval = 2h",
                                       "admin_group = two words",
                                       "log_level = info\nlog_level = info"};
     struct hl_settings s;

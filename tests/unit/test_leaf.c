@@ -269,7 +269,8 @@ START_TEST(proc_goes_there_and_back)
                          .stream_bytes = 1000,
                          .catalog_bytes = 100,
                          .n_dropped = 2,
-                         .n_lost = 1};
+                         .n_lost = 1,
+                         .n_points = 1ull << 41};
     struct hl_proc out;
     a_hello(&in.hello);
     in.heap = a_record();
@@ -277,8 +278,31 @@ START_TEST(proc_goes_there_and_back)
     ck_assert_int_gt(n, 0);
     ck_assert_int_eq(hl_decode_proc(buf + 16, (size_t)n - 16, &out), 0);
     ck_assert(out.id == 5 && out.n_rows == 7 && out.stream_bytes == 1000 &&
-              out.n_lost == 1);
+              out.n_lost == 1 && out.n_points == 1ull << 41);
     ck_assert(same(out.hello.key, "job.1") && out.heap.record.allocs == 4153);
+}
+END_TEST
+
+START_TEST(points_go_there_and_back)
+{
+    const struct hl_point in[2] = {{1, 2, 3, -1, UINT64_MAX, 5},
+                                   {INT64_MAX, -1, -1, 1ll << 50, 6, 7}};
+    struct hl_wire_header h;
+    struct hl_point out;
+    size_t n_points;
+    int64_t n = hl_encode_points(buf, sizeof buf, in, 2);
+    ck_assert_int_eq(n, HL_WIRE_HEADER + 2 * HL_POINT_BYTES);
+    ck_assert_int_eq(hl_wire_header_get(buf, (size_t)n, &h), 0);
+    ck_assert_uint_eq(h.type, HL_MSG_POINTS);
+    ck_assert_int_eq(hl_decode_points(buf + 16, h.length, &n_points), 0);
+    ck_assert_uint_eq(n_points, 2);
+    for (int i = 0; i < 2; i++) {
+        hl_point_get(buf + 16 + i * HL_POINT_BYTES, &out);
+        ck_assert_int_eq(memcmp(&out, &in[i], sizeof out), 0);
+    }
+    ck_assert_int_eq(hl_decode_points(buf + 16, 0, &n_points), HL_WIRE_BAD_LENGTH);
+    ck_assert_int_eq(hl_decode_points(buf + 16, HL_POINT_BYTES + 8, &n_points),
+                     HL_WIRE_BAD_LENGTH);
 }
 END_TEST
 
@@ -310,6 +334,12 @@ START_TEST(small_messages_go_there_and_back)
     ck_assert_int_eq(hl_decode_ack(buf + 16, 7, &ack), HL_WIRE_SHORT);
     hl_encode_pull(buf, sizeof buf, &pull);
     ck_assert(!hl_decode_pull(buf + 16, 20, &pull2) && pull2.offset == 1ull << 40);
+    pull.what = HL_PULL_POINTS;
+    hl_encode_pull(buf, sizeof buf, &pull);
+    ck_assert(!hl_decode_pull(buf + 16, 20, &pull2) && pull2.what == HL_PULL_POINTS);
+    pull.what = HL_PULL_POINTS + 1;
+    hl_encode_pull(buf, sizeof buf, &pull);
+    ck_assert_int_eq(hl_decode_pull(buf + 16, 20, &pull2), HL_WIRE_BAD_VALUE);
     n = hl_encode_data(buf, sizeof buf, &data);
     ck_assert(!hl_decode_data(buf + 16, (size_t)n - 16, &data2) && data2.n == 3);
     hl_encode_state(buf, sizeof buf, &state);
@@ -486,6 +516,29 @@ START_TEST(numbers_are_parsed_strictly)
 }
 END_TEST
 
+START_TEST(intervals_have_their_range)
+{
+    static const char *const bad[] = {"",
+                                      "0",
+                                      "0.009",
+                                      "86400.1",
+                                      "-1",
+                                      "1s",
+                                      " 1",
+                                      "1e3",
+                                      "0,5",
+                                      "nan",
+                                      "99999999999999999999"};
+    int64_t v = -7;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_msg(hl_parse_interval(bad[i], &v) == -1 && v == -7, "%s", bad[i]);
+    ck_assert(!hl_parse_interval("0.01", &v) && v == 10000000);
+    ck_assert(!hl_parse_interval("0.5", &v) && v == 500000000);
+    ck_assert(!hl_parse_interval("10", &v) && v == 10 * (int64_t)1000000000);
+    ck_assert(!hl_parse_interval("86400", &v) && v == 86400 * (int64_t)1000000000);
+}
+END_TEST
+
 START_TEST(file_name_patterns_keep_what_they_do_not_know)
 {
     char out[64];
@@ -605,6 +658,8 @@ int main(void)
     tcase_add_test(t, keys_never_make_paths);
     tcase_add_test(t, key_comes_from_the_first_variable_set);
     tcase_add_test(t, numbers_are_parsed_strictly);
+    tcase_add_test(t, intervals_have_their_range);
+    tcase_add_test(t, points_go_there_and_back);
     tcase_add_test(t, file_name_patterns_keep_what_they_do_not_know);
     tcase_add_test(t, heap_page_sums_slots_and_survives_lies);
     tcase_add_test(t, ends_have_their_documented_names);
