@@ -84,13 +84,14 @@ static int name_twice(struct hl_plan *p, const struct hl_index *x, uint32_t i,
         x->hosts.name[first->host]);
 }
 
-/* Of processes that have samples only, the one that was largest. */
+/* Of processes that have samples only, the one that was largest, as what it was in
+ * the end. */
 static void assign_samples(struct hl_plan *p, const struct hl_index *x, int ranked)
 {
     for (size_t i = 0; i < x->n; i++) {
         const struct hl_entry *t = &x->entry[i];
         int64_t r = ranked ? t->rank : 0;
-        if (r < 0 || !hl_plan_samples_are_frames(t))
+        if (r < 0 || !hl_plan_samples_are_frames(t) || (t->flags & HL_ENTRY_IMAGE))
             continue;
         const struct hl_entry *best =
             p->rank[r] == HL_NO_ENTRY ? NULL : &x->entry[p->rank[r]];
@@ -136,17 +137,25 @@ static int assign_ranks(struct hl_plan *p, const struct hl_index *x, struct hl_e
     return bad;
 }
 
+static int is_timeline(const struct hl_plan *p, const struct hl_index *x, size_t i)
+{
+    const struct hl_entry *t = &x->entry[i];
+    uint64_t r = t->rank < 0 ? 0 : (uint64_t)t->rank;
+    return t->n_points && !(hl_plan_samples_are_frames(t) && p->rank[r] == i);
+}
+
+/* What processes were before an exec comes last, so that what they were in the end
+ * gets the plain name. */
 static int list_timelines(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
 {
     p->timeline = malloc((x->n + 1) * sizeof *p->timeline);
     if (!p->timeline)
         return hl_fail(e, ENOMEM, "no memory left");
-    for (size_t i = 0; i < x->n; i++) {
-        const struct hl_entry *t = &x->entry[i];
-        uint64_t r = t->rank < 0 ? 0 : (uint64_t)t->rank;
-        if (t->n_points && !(hl_plan_samples_are_frames(t) && p->rank[r] == i))
-            p->timeline[p->n_timelines++] = (uint32_t)i;
-    }
+    for (int before = 0; before < 2; before++)
+        for (size_t i = 0; i < x->n; i++)
+            if (((x->entry[i].flags & HL_ENTRY_IMAGE) != 0) == before &&
+                is_timeline(p, x, i))
+                p->timeline[p->n_timelines++] = (uint32_t)i;
     return 0;
 }
 

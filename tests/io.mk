@@ -78,3 +78,6 @@ disk_faults_la_SOURCES = tests/support/disk_faults.c
 disk_faults_la_LDFLAGS = -module -avoid-version -rpath /nowhere
 TESTS += tests/system/gather-faults.test
 EXTRA_DIST += tests/system/gather-faults.test
+
+TESTS += tests/system/interval.test
+EXTRA_DIST += tests/system/interval.test

@@ -281,6 +281,22 @@ START_TEST(samples_are_frames_of_the_largest_process_without_any)
 }
 END_TEST
 
+START_TEST(a_process_is_sampled_as_what_it_was_in_the_end)
+{
+    const struct unit a[] = {{0, 10, 1, 0, 4, 1, HL_ENTRY_IMAGE, 900},
+                             {0, 10, 1, 0, 5, 2, HL_ENTRY_ROW | HL_ENTRY_AFTER, 50},
+                             {1, 11, 1, 0, 2, 3, HL_ENTRY_IMAGE, 900},
+                             {1, 11, 1, 8, 6, 4, HL_ENTRY_ROW | HL_ENTRY_AFTER, 50}};
+    add_node(&x, 0, "n1", a, 4, "m", "p", 2);
+    make_plan();
+    ck_assert_uint_eq(hl_plan_frames(&x.entry[plan.rank[0]]), 5);
+    ck_assert_uint_eq(plan.n_timelines, 3);
+    ck_assert_uint_eq(x.entry[plan.timeline[0]].n_points, 6); /* rows go first */
+    ck_assert_uint_eq(x.entry[plan.timeline[1]].n_points, 4);
+    ck_assert_uint_eq(x.entry[plan.timeline[2]].n_points, 2);
+}
+END_TEST
+
 START_TEST(without_ranks_processes_are_numbered_by_start)
 {
     const struct unit a[] = {{-1, 10, 9, 1, 0, 1, 0, 0},
@@ -443,6 +459,7 @@ int main(void)
     tcase_add_test(t, ranks_never_seen_are_named_with_nodes_that_have_nothing);
     tcase_add_test(t, a_node_without_ranks_is_no_loss_when_all_ranks_are_there);
     tcase_add_test(t, samples_are_frames_of_the_largest_process_without_any);
+    tcase_add_test(t, a_process_is_sampled_as_what_it_was_in_the_end);
     tcase_add_test(t, without_ranks_processes_are_numbered_by_start);
     tcase_add_test(t, a_rank_that_cannot_be_is_none);
     tcase_add_test(t, all_sinks_get_the_same_in_the_same_order);
