@@ -3,9 +3,11 @@
  * Any bytes as a spool file: opened, cut, read, appended to, opened again.
  */
 #include "fuzz.h"
+#include "points.h"
 #include "seeds.h"
 #include "spool.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +78,32 @@ static void as_spool(const uint8_t *data, size_t n)
     unlinkat(root, name, 0);
 }
 
+/* The same bytes as a file of points: what is counted can be read, or is damaged, and
+ * the series goes on, or the file is left alone. */
+static void as_points(const uint8_t *data, size_t n)
+{
+    struct hl_spool_pool pool;
+    uint8_t head[256], point[HL_POINTS_MESSAGE], out[1000];
+    struct hl_points_write w = {.head = head, .messages = point, .n = 1, .at = -1};
+    hl_spool_pool_init(&pool, root, 4);
+    int fd = openat(root, name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (fd < 0 || (n && write(fd, data, n) != (ssize_t)n))
+        abort();
+    close(fd);
+    w.head_bytes = seed_message(0, head, sizeof head);
+    seed_message(28, point, sizeof point);
+    uint64_t had = hl_points_count(&pool, name);
+    int64_t got = hl_points_read(&pool, name, 7, out, sizeof out);
+    int64_t all = had ? (int64_t)had * HL_POINT_BYTES - 7 : 0;
+    if (got >= 0 && got != (all < (int64_t)sizeof out ? all : (int64_t)sizeof out))
+        abort();
+    int r = hl_points_write(&pool, name, &w);
+    if ((r && (r != -EBADMSG || had)) ||
+        hl_points_count(&pool, name) != (r ? 0 : had + 1))
+        abort();
+    unlinkat(root, name, 0);
+}
+
 /* Checksums and lengths of messages that fit, made right: what was changed in a body
  * is then read. */
 static void make_right(uint8_t *p, size_t n)
@@ -93,10 +121,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     uint8_t *right = malloc(n ? n : 1);
     make_room();
     as_spool(data, n);
+    as_points(data, n);
     if (right && n) {
         memcpy(right, data, n);
         make_right(right, n);
         as_spool(right, n);
+        as_points(right, n);
     }
     free(right);
     return 0;
@@ -106,8 +136,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 size_t fuzz_seed(unsigned i, uint8_t *out, size_t cap)
 {
     size_t n = 0;
-    if (i >= 8)
+    if (i >= 9)
         return 0;
+    if (i == 8) { /* a file of points */
+        n = seed_message(0, out, cap);
+        for (int k = 0; k < 3; k++)
+            n += seed_message(28, out + n, cap - n);
+        return n;
+    }
     for (unsigned k = 0; k <= i && k < 7; k++)
         n += seed_message(k, out + n, cap - n);
     if (i == 7)
@@ -143,7 +179,7 @@ int fuzz_seeds_right(void)
         int cut = s.cut_bytes != 0;
         hl_spool_fini(&s);
         unlinkat(root, name, 0);
-        if (cut || n_messages != i + 1)
+        if (cut || n_messages != (i == 8 ? 4 : i + 1))
             return -1;
     }
     return 0;

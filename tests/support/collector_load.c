@@ -9,6 +9,7 @@
  *         and dies by SIGKILL, at once or (ack) when they are acknowledged.  pages:
  *         each has a heap page; two: on a connection of its own.  hold: says "ready",
  *         and they die when standard input ends; moving=N count meanwhile.
+ *         interval=MS: they ask for samples.
  * verify  reads all jobs and checks every row; wait=MS for processes to end; taken:
  *         says so
  * kill    load_kill.c      stream, storm, fair    load_stream.c
@@ -60,6 +61,7 @@ static void live(const struct options *o, uint64_t i, uint32_t *n_ready)
     c.width = (uint32_t)o->width;
     c.batch = (uint32_t)o->batch;
     c.two = o->two;
+    c.interval_ns = (int64_t)o->interval * 1000000;
     c.start_ticks = hl_start_ticks(c.pid);
     if (o->pages)
         load_make_page(&c);
@@ -218,11 +220,13 @@ static void option(struct options *o, const char *a)
     struct {
         const char *name;
         uint64_t *at;
-    } names[] = {{"procs", &o->procs}, {"jobs", &o->jobs},     {"rows", &o->rows},
-                 {"seed", &o->seed},   {"ring", &o->ring},     {"wait", &o->wait},
-                 {"width", &o->width}, {"batch", &o->batch},   {"message", &o->message},
-                 {"bytes", &o->bytes}, {"moving", &o->moving}, {"rounds", &o->rounds},
-                 {"paced", &o->paced}, {"greedy", &o->greedy}, {"seconds", &o->seconds}};
+    } names[] = {
+        {"procs", &o->procs},      {"jobs", &o->jobs},     {"rows", &o->rows},
+        {"seed", &o->seed},        {"ring", &o->ring},     {"wait", &o->wait},
+        {"width", &o->width},      {"batch", &o->batch},   {"message", &o->message},
+        {"bytes", &o->bytes},      {"moving", &o->moving}, {"rounds", &o->rounds},
+        {"paced", &o->paced},      {"greedy", &o->greedy}, {"seconds", &o->seconds},
+        {"interval", &o->interval}};
     const char *equal = strchr(a, '=');
     if (!equal) {
         word(o, a);

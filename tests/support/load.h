@@ -26,7 +26,7 @@
 struct load_client {
     const char *socket, *key;
     uint64_t image, start_ticks;
-    int64_t pid;
+    int64_t pid, interval_ns;
     int32_t rank;
     uint32_t width, batch; /* cells of a row, rows of a message */
     int two;               /* a connection for the page, another for the rows */

@@ -10,7 +10,7 @@
 struct options {
     const char *socket, *key;
     uint64_t procs, jobs, rows, seed, ring, wait, width, batch, message, bytes, moving,
-        rounds, paced, greedy, seconds;
+        rounds, paced, greedy, seconds, interval;
     int pages, two, plain, shared, taken, hold, ack;
     char **command; /* of the collector: kill */
 };
