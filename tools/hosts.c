@@ -5,7 +5,10 @@
  */
 #include "launch.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +16,53 @@
 
 enum { HOSTS_MAX = 100000 };
 
+static int is_number(const char *host)
+{
+    return strchr(host, ':') || !host[strspn(host, "0123456789.")];
+}
+
+int launch_same_host(const char *a, const char *b)
+{
+    size_t n = strcspn(a, "."), k = strcspn(b, ".");
+    if (!strcmp(a, b))
+        return 1;
+    if (is_number(a) || is_number(b) || (a[n] && b[k]))
+        return 0;
+    return n == k && n && !strncmp(a, b, n);
+}
+
+/* Is one of our own interfaces called by this number? */
+static int is_own_address(const char *host)
+{
+    struct ifaddrs *all = NULL;
+    char text[INET6_ADDRSTRLEN];
+    int found = 0;
+    if (getifaddrs(&all))
+        return 0;
+    for (struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
+        if (!i->ifa_addr)
+            continue;
+        const void *at = i->ifa_addr->sa_family == AF_INET
+                             ? (void *)&((struct sockaddr_in *)i->ifa_addr)->sin_addr
+                         : i->ifa_addr->sa_family == AF_INET6
+                             ? (void *)&((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr
+                             : NULL;
+        found = at && inet_ntop(i->ifa_addr->sa_family, at, text, sizeof text) &&
+                !strcmp(text, host);
+    }
+    freeifaddrs(all);
+    return found;
+}
+
 int launch_is_here(const char *host)
 {
     char own[256] = "";
     gethostname(own, sizeof own - 1);
-    size_t n = strcspn(own, "."), k = strcspn(host, ".");
     if (!strcmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, own))
         return 1;
+    if (is_number(host))
+        return is_own_address(host);
+    size_t n = strcspn(own, "."), k = strcspn(host, ".");
     return n == k && n && !strncmp(host, own, n);
 }
 
