@@ -12,11 +12,17 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PROBES_MAX = 32, FAILED_MAX = 8, STEP_MS = 200, PROBE_STEP_MS = 20 };
+enum {
+    PROBES_MAX = 32,
+    FAILED_MAX = 8,
+    STEP_MS = 200,
+    PROBE_STEP_MS = 20,
+    HELD_MAX = 1000
+};
 
 struct attempt_bounds attempt_bounds(size_t n)
 {
-    return (struct attempt_bounds){.ask = 20000 + 50 * (int64_t)n,
+    return (struct attempt_bounds){.ask = 10000 + 50 * (int64_t)n,
                                    .start = 120000 + 200 * (int64_t)n,
                                    .probe = 15000,
                                    .end = 10000,
@@ -124,8 +130,17 @@ static void take_line(void *ctx, int stream, const char *line)
         words_output(&a->words, line);
     else
         words_error(&a->words, line);
-    if (stream == WATCH_ERR || a->verbose)
+    if (a->verbose || (stream == WATCH_ERR && strstr(line, "heapline-gather: ")))
         fprintf(stderr, "%s\n", line);
+    else if (stream == WATCH_ERR && a->held.n < HELD_MAX)
+        texts_add(&a->held, line);
+}
+
+void attempt_tell_held(struct attempt *a)
+{
+    for (size_t i = 0; i < a->held.n; i++)
+        fprintf(stderr, "%s\n", a->held.v[i]);
+    texts_fini(&a->held);
 }
 
 static int any_silent(const struct attempt *a)
@@ -202,5 +217,6 @@ int attempt_run(struct attempt *a)
 void attempt_fini(struct attempt *a)
 {
     words_fini(&a->words);
+    texts_fini(&a->held);
     free(a->silent);
 }

@@ -31,13 +31,16 @@ struct attempt {
     struct attempt_bounds bounds;
     /* results */
     struct words words;
-    char *silent; /* per host: did not answer; NULL nobody asked */
-    int is_late;  /* all answer, but it did not start */
+    struct texts held; /* what others than the gather said on stderr */
+    char *silent;      /* per host: did not answer; NULL nobody asked */
+    int is_late;       /* all answer, but it did not start */
     int is_interrupted;
 };
 
 /* 0 when there is a status line. */
 int attempt_run(struct attempt *a);
+/* A launcher's words are for the user only where the gather's do not explain it. */
+void attempt_tell_held(struct attempt *a);
 void attempt_fini(struct attempt *a);
 
 /* Start something harmless on each of the hosts by the launcher, all at once or,

@@ -271,9 +271,10 @@ static int find_lost(struct round *r, char *lost)
     return 0;
 }
 
-static void tell_retry(const struct texts *lost)
+static void tell_retry(struct round *first, const struct texts *lost)
 {
     if (!lost->n) {
+        attempt_tell_held(&first->attempt);
         say("the gather ended early, though all nodes answer: gathering once more");
         return;
     }
@@ -313,9 +314,13 @@ static enum collected once_more(const struct collect *c, struct round *first,
     size_t n_before = without.n;
     if (!bad && choose_hosts(first, &second->hosts, &without) == 0) {
         struct texts lost = {without.v + n_before, without.n - n_before};
-        tell_retry(&lost);
+        tell_retry(first, &lost);
         again.without = &without;
         how = round_run(&again, second);
+        if (how == COLLECTED_NOTHING)
+            attempt_tell_held(&second->attempt);
+    } else {
+        attempt_tell_held(&first->attempt);
     }
     texts_fini(&without);
     return how;
@@ -333,6 +338,8 @@ enum collected collect_run(struct collect *c)
         !first.attempt.is_interrupted) {
         last = &second;
         how = once_more(c, &first, &second);
+    } else if (how == COLLECTED_NOTHING) {
+        attempt_tell_held(&first.attempt);
     }
     if (how != COLLECTED_NOTHING && last->is_remote)
         tell_place(c, &last->attempt.words, &last->hosts, &before);
