@@ -35,8 +35,8 @@ enum launcher launch_kind(char *const *command);
 /* The command and the environment with which COMMAND starts, so that its ranks
  * have the variables of `vars` ("NAME=VALUE"; LD_PRELOAD is put in front of
  * what is there).  Open MPI: -x options behind the launcher's name, or an
- * mca_base_env_list that is there already; others: plainly.  argv and envp are
- * lists to be freed with texts_fini. */
+ * mca_base_env_list that is there already; Hydra: -genv; others: plainly.  argv and envp
+ * are lists to be freed with texts_fini. */
 int launch_prepare(enum launcher kind, char *const *command, const struct texts *vars,
                    struct texts *argv, struct texts *envp);
 

@@ -93,7 +93,8 @@ static int find_hosts(struct run *r, struct hl_err *e)
     for (size_t i = 0; i < r->hosts.n; i++)
         r->is_far &= !launch_is_here(r->hosts.v[i]);
     /* Where the variables are set plainly, the launcher itself has agents here. */
-    r->s.is_elsewhere = r->is_far && r->kind == LAUNCH_OPENMPI;
+    r->s.is_elsewhere =
+        r->is_far && (r->kind == LAUNCH_OPENMPI || r->kind == LAUNCH_HYDRA);
     if (r->is_far && r->kind == LAUNCH_NONE)
         note(r, "this node is none of the run's: what runs on it is not in the outputs");
     return 0;

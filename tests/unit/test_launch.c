@@ -112,6 +112,46 @@ static const char *joined(const struct texts *t)
     return out;
 }
 
+static const char *prepared(enum launcher kind, const char *line)
+{
+    static char out[1000];
+    char *own[] = {"LD_PRELOAD=/a.so", "HEAPLINE_JOB=k"}, *words[32], copy[500];
+    struct texts vars = {own, 2}, argv = {0}, envp = {0};
+    size_t n = 0;
+    char *rest = copy, *w;
+    snprintf(copy, sizeof copy, "%s", line);
+    while ((w = strsep(&rest, " ")))
+        words[n++] = w;
+    words[n] = NULL;
+    ck_assert_int_eq(launch_prepare(kind, words, &vars, &argv, &envp), 0);
+    out[0] = 0;
+    for (size_t i = 0; i < argv.n; i++)
+        strcat(strcat(out, i ? " " : ""), argv.v[i]);
+    for (size_t i = 0; i < envp.n; i++) /* not for the launcher itself */
+        ck_assert(strncmp(envp.v[i], "HEAPLINE_JOB=", 13));
+    texts_fini(&argv);
+    texts_fini(&envp);
+    return out;
+}
+
+START_TEST(variables_for_hydra)
+{
+    unsetenv("LD_PRELOAD");
+    unsetenv("HEAPLINE_JOB");
+    ck_assert_str_eq(prepared(LAUNCH_HYDRA, "mpiexec -n 2 ./app"),
+                     "mpiexec -genv LD_PRELOAD /a.so -genv HEAPLINE_JOB k -n 2 ./app");
+    ck_assert_str_eq(prepared(LAUNCH_HYDRA, "mpiexec -genv LD_PRELOAD /b.so ./app"),
+                     "mpiexec -genv LD_PRELOAD /a.so -genv HEAPLINE_JOB k "
+                     "-genv LD_PRELOAD /a.so:/b.so ./app");
+    ck_assert_str_eq(prepared(LAUNCH_HYDRA, "mpiexec -env LD_PRELOAD=/b.so ./app : ./c"),
+                     "mpiexec -genv LD_PRELOAD /a.so -genv HEAPLINE_JOB k "
+                     "-env LD_PRELOAD=/a.so:/b.so ./app : ./c");
+    ck_assert_str_eq(prepared(LAUNCH_HYDRA, "mpiexec -genv LD_PRELOADS x ./app -genv"),
+                     "mpiexec -genv LD_PRELOAD /a.so -genv HEAPLINE_JOB k "
+                     "-genv LD_PRELOADS x ./app -genv");
+}
+END_TEST
+
 static const char *of_regex(const char *regex)
 {
     struct texts t = {0};
@@ -182,6 +222,7 @@ int main(void)
     tcase_add_test(t, openmpi_lines);
     tcase_add_test(t, hydra_lines);
     tcase_add_test(t, slurm_lines);
+    tcase_add_test(t, variables_for_hydra);
     tcase_add_test(t, lists_of_open_mpi);
     tcase_add_test(t, nodes_of_the_own_launch);
     tcase_add_test(t, one_node_by_two_names);
