@@ -169,7 +169,7 @@ static int finish(struct run *r)
         return -1;
     }
     enum collected how = session_mend(s) ? COLLECTED_NOTHING : collect_run(&c);
-    if (r->is_far) /* only the launcher itself */
+    if (r->is_far && how != COLLECTED_NOTHING) /* of the launcher itself, at most */
         session_discard(s);
     if (how == COLLECTED_NOTHING) {
         collect_tell_failure(&c);
