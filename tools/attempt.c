@@ -170,8 +170,7 @@ static int follow(struct attempt *a, struct watch *w)
     int asked = !a->starter;
     while (!watch_step(w, STEP_MS)) {
         int64_t now = watch_now_ms();
-        a->is_interrupted = child_signalled();
-        if (a->is_interrupted)
+        if (child_signalled())
             return 0;
         if (last_word < 0 && (a->words.lost.n || a->words.how != COLLECTED_NOTHING))
             last_word = now;
@@ -184,7 +183,8 @@ static int follow(struct attempt *a, struct watch *w)
             if (ask(a, w))
                 return 0;
         }
-        a->is_late = now - start > a->bounds.start;
+        /* A single process has nobody to meet, and need not say that it did. */
+        a->is_late = a->hosts->n > 1 && now - start > a->bounds.start;
         if (a->is_late)
             return 0;
     }
@@ -201,7 +201,6 @@ int attempt_run(struct attempt *a)
                               .line = take_line,
                               .ctx = a};
     words_init(&a->words);
-    child_forget_signal();
     int why = watch_start(&w, &plan);
     if (why) {
         fprintf(stderr, "heapline-run: cannot start %s: %s\n", a->argv[0], strerror(why));

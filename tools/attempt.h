@@ -34,10 +34,9 @@ struct attempt {
     struct texts held; /* what others than the gather said on stderr */
     char *silent;      /* per host: did not answer; NULL nobody asked */
     int is_late;       /* all answer, but it did not start */
-    int is_interrupted;
 };
 
-/* 0 when there is a status line. */
+/* 0 when there is a status line.  A signal to us (child_signalled) ends it. */
 int attempt_run(struct attempt *a);
 /* A launcher's words are for the user only where the gather's do not explain it. */
 void attempt_tell_held(struct attempt *a);

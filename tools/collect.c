@@ -7,6 +7,7 @@
 #include "collect.h"
 
 #include "attempt.h"
+#include "child.h"
 #include "ident.h"
 #include "install.h"
 #include "outputs.h"
@@ -242,6 +243,8 @@ static int ask_nodes(struct round *r, char *lost)
         memcpy(lost, a->silent, r->hosts.n);
     else if (attempt_probe(&r->starter, &r->hosts, r->envp.v, &a->bounds, lost))
         return say("too many of the nodes do not answer");
+    if (child_signalled()) /* who had no time to answer is not lost */
+        return -1;
     size_t n = count(lost, r->hosts.n), n_others = r->hosts.n - 1;
     if (n && !lost[0] && n == n_others && n > 1 && !a->words.started)
         return say("none of the other nodes answers");
@@ -332,10 +335,11 @@ enum collected collect_run(struct collect *c)
     struct outputs_seen before;
     struct round *last = &first;
     see_outputs(c, &before);
+    child_forget_signal();
     enum collected how =
         command_order(c->hosts, &first.hosts) ? COLLECTED_NOTHING : round_run(c, &first);
     if (how == COLLECTED_NOTHING && first.argv.n && first.is_remote &&
-        !first.attempt.is_interrupted) {
+        !child_signalled()) {
         last = &second;
         how = once_more(c, &first, &second);
     } else if (how == COLLECTED_NOTHING) {

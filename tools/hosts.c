@@ -305,6 +305,19 @@ static int from_default(const struct line *l, struct hl_err *e)
     return file && *file && strcmp(file, "none") ? add_file(l->hosts, file, e) : 0;
 }
 
+/* Files in which other schedulers list an allocation's hosts, the name first. */
+static int from_scheduler(struct texts *hosts, struct hl_err *e)
+{
+    static const char *const names[] = {"PBS_NODEFILE", "LSB_DJOB_HOSTFILE",
+                                        "PE_HOSTFILE", "OAR_NODEFILE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *file = getenv(names[i]);
+        if (file && access(file, R_OK) == 0)
+            return add_file(hosts, file, e);
+    }
+    return 0;
+}
+
 int launch_hosts(enum launcher kind, char *const *command, const char *list,
                  struct texts *hosts, struct hl_err *e)
 {
@@ -317,6 +330,8 @@ int launch_hosts(enum launcher kind, char *const *command, const char *list,
         bad = from_default(&line, e);
     if (!bad && !hosts->n && slurm)
         bad = add_slurm_list(hosts, slurm);
+    else if (!bad && !hosts->n && !list)
+        bad = from_scheduler(hosts, e);
     if (bad && !e->code)
         hl_fail(e, EINVAL, "the list of hosts is not understood: %s",
                 list    ? list

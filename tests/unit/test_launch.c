@@ -134,6 +134,18 @@ static const char *prepared(enum launcher kind, const char *line)
     return out;
 }
 
+START_TEST(other_schedulers)
+{
+    setenv("PBS_NODEFILE", file, 1);
+    IS(LAUNCH_OPENMPI, "mpirun ./app", "f1,f2,f3");
+    IS(LAUNCH_OPENMPI, "mpirun --host a ./app", "a");
+    IS(LAUNCH_NONE, "./job.sh", "f1,f2,f3");
+    setenv("PBS_NODEFILE", "/nowhere/at/all", 1); /* inherited from elsewhere */
+    IS(LAUNCH_NONE, "./job.sh", "");
+    unsetenv("PBS_NODEFILE");
+}
+END_TEST
+
 START_TEST(variables_for_hydra)
 {
     unsetenv("LD_PRELOAD");
@@ -216,12 +228,17 @@ int main(void)
     Suite *s = suite_create("launch");
     TCase *t = tcase_create("hosts");
     unsetenv("SLURM_JOB_NODELIST");
+    unsetenv("PBS_NODEFILE");
+    unsetenv("LSB_DJOB_HOSTFILE");
+    unsetenv("PE_HOSTFILE");
+    unsetenv("OAR_NODEFILE");
     unsetenv("OMPI_MCA_orte_default_hostfile");
     unsetenv("HYDRA_HOST_FILE");
     write_file();
     tcase_add_test(t, openmpi_lines);
     tcase_add_test(t, hydra_lines);
     tcase_add_test(t, slurm_lines);
+    tcase_add_test(t, other_schedulers);
     tcase_add_test(t, variables_for_hydra);
     tcase_add_test(t, lists_of_open_mpi);
     tcase_add_test(t, nodes_of_the_own_launch);
