@@ -26,6 +26,7 @@ struct attempt_bounds attempt_bounds(size_t n)
                                    .start = 120000 + 200 * (int64_t)n,
                                    .probe = 15000,
                                    .end = 10000,
+                                   .finish = 40000 + 50 * (int64_t)n,
                                    .resist = 5000};
 }
 
@@ -174,7 +175,9 @@ static int follow(struct attempt *a, struct watch *w)
             return 0;
         if (last_word < 0 && (a->words.lost.n || a->words.how != COLLECTED_NOTHING))
             last_word = now;
-        if (last_word >= 0 && now - last_word > a->bounds.end)
+        int is_done = a->words.how != COLLECTED_NOTHING;
+        if (last_word >= 0 &&
+            now - last_word > (is_done ? a->bounds.finish : a->bounds.end))
             return 0;
         if (!a->starter || words_any(&a->words))
             continue;

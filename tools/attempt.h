@@ -16,7 +16,8 @@ struct attempt_bounds {
     int64_t ask;    /* no word for so long: which nodes answer? */
     int64_t start;  /* all do, but no word yet: given up */
     int64_t probe;  /* to answer in */
-    int64_t end;    /* from the last word to the launcher's end */
+    int64_t end;    /* from the word that a node is lost to the launcher's end */
+    int64_t finish; /* from the status line: the nodes are told that it is done */
     int64_t resist; /* from TERM to KILL */
 };
 /* What holds for n hosts. */

@@ -195,8 +195,12 @@ static const char *script(const char *text)
     return name;
 }
 
-static const struct attempt_bounds brief = {
-    .ask = 200, .start = 30000, .probe = 20000, .end = 200, .resist = 200};
+static const struct attempt_bounds brief = {.ask = 200,
+                                            .start = 30000,
+                                            .probe = 20000,
+                                            .end = 200,
+                                            .finish = 1000,
+                                            .resist = 200};
 
 /* A script instead of the launcher; probes run it as well, with "true" behind. */
 static struct attempt run_within(int64_t start, const char *text, struct texts *hosts)
