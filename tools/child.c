@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t child_pid;
+static volatile sig_atomic_t child_pid, came;
 
 static const int passed_on[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
                                 SIGUSR1, SIGUSR2, SIGALRM};
@@ -25,6 +25,7 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 {
     int saved = errno;
     (void)context;
+    came = sig;
     if (child_pid > 0 && info->si_code <= 0)
         kill((pid_t)child_pid, sig);
     errno = saved;
@@ -110,6 +111,16 @@ void child_reap(pid_t pid)
     child_pid = 0;
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
+}
+
+int child_signalled(void)
+{
+    return (int)came;
+}
+
+void child_forget_signal(void)
+{
+    came = 0;
 }
 
 int child_status(const struct hl_end *end)

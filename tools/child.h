@@ -25,6 +25,11 @@ struct child_watch {
 int child_wait(pid_t pid, struct child_watch *watch, struct hl_end *end);
 void child_reap(pid_t pid);
 
+/* Once COMMAND is reaped: a signal that came to us since it was last forgotten,
+ * whoever it was meant for; 0 none. */
+int child_signalled(void);
+void child_forget_signal(void);
+
 /* Exit status as the shell has it: N, or 128 + signal. */
 int child_status(const struct hl_end *end);
 

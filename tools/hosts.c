@@ -5,7 +5,10 @@
  */
 #include "launch.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +16,53 @@
 
 enum { HOSTS_MAX = 100000 };
 
+static int is_number(const char *host)
+{
+    return strchr(host, ':') || !host[strspn(host, "0123456789.")];
+}
+
+int launch_same_host(const char *a, const char *b)
+{
+    size_t n = strcspn(a, "."), k = strcspn(b, ".");
+    if (!strcmp(a, b))
+        return 1;
+    if (is_number(a) || is_number(b) || (a[n] && b[k]))
+        return 0;
+    return n == k && n && !strncmp(a, b, n);
+}
+
+/* Is one of our own interfaces called by this number? */
+static int is_own_address(const char *host)
+{
+    struct ifaddrs *all = NULL;
+    char text[INET6_ADDRSTRLEN];
+    int found = 0;
+    if (getifaddrs(&all))
+        return 0;
+    for (struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
+        if (!i->ifa_addr)
+            continue;
+        const void *at = i->ifa_addr->sa_family == AF_INET
+                             ? (void *)&((struct sockaddr_in *)i->ifa_addr)->sin_addr
+                         : i->ifa_addr->sa_family == AF_INET6
+                             ? (void *)&((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr
+                             : NULL;
+        found = at && inet_ntop(i->ifa_addr->sa_family, at, text, sizeof text) &&
+                !strcmp(text, host);
+    }
+    freeifaddrs(all);
+    return found;
+}
+
 int launch_is_here(const char *host)
 {
     char own[256] = "";
     gethostname(own, sizeof own - 1);
-    size_t n = strcspn(own, "."), k = strcspn(host, ".");
     if (!strcmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, own))
         return 1;
+    if (is_number(host))
+        return is_own_address(host);
+    size_t n = strcspn(own, "."), k = strcspn(host, ".");
     return n == k && n && !strncmp(host, own, n);
 }
 
@@ -262,6 +305,19 @@ static int from_default(const struct line *l, struct hl_err *e)
     return file && *file && strcmp(file, "none") ? add_file(l->hosts, file, e) : 0;
 }
 
+/* Files in which other schedulers list an allocation's hosts, the name first. */
+static int from_scheduler(struct texts *hosts, struct hl_err *e)
+{
+    static const char *const names[] = {"PBS_NODEFILE", "LSB_DJOB_HOSTFILE",
+                                        "PE_HOSTFILE", "OAR_NODEFILE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *file = getenv(names[i]);
+        if (file && access(file, R_OK) == 0)
+            return add_file(hosts, file, e);
+    }
+    return 0;
+}
+
 int launch_hosts(enum launcher kind, char *const *command, const char *list,
                  struct texts *hosts, struct hl_err *e)
 {
@@ -274,6 +330,8 @@ int launch_hosts(enum launcher kind, char *const *command, const char *list,
         bad = from_default(&line, e);
     if (!bad && !hosts->n && slurm)
         bad = add_slurm_list(hosts, slurm);
+    else if (!bad && !hosts->n && !list)
+        bad = from_scheduler(hosts, e);
     if (bad && !e->code)
         hl_fail(e, EINVAL, "the list of hosts is not understood: %s",
                 list    ? list

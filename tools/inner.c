@@ -9,6 +9,7 @@
 
 #include "child.h"
 #include "collect.h"
+#include "command.h"
 #include "outputs.h"
 #include "session.h"
 
@@ -31,9 +32,10 @@ struct inner {
     enum launcher kind;
     struct texts hosts, vars, argv, envp;
     int32_t rank, size;
-    pid_t launcher; /* our parent at the start */
-    pid_t gatherer; /* rank 0's child, or 0 */
-    int go;         /* its pipe: closed when our COMMAND has ended */
+    pid_t launcher;   /* our parent at the start */
+    pid_t gatherer;   /* rank 0's child, or 0 */
+    int key_is_local; /* other nodes have another */
+    int go;           /* its pipe: closed when our COMMAND has ended */
     char log[4200];
 };
 
@@ -69,24 +71,36 @@ static const char *starts_with(const char *prefix)
     return NULL;
 }
 
-/* The same on every instance of one launch, another in every launch.  The
- * namespace alone may repeat: the server's address tells launches apart; Open
- * MPI's address of the head is the same on all nodes. */
+static void hash_to_key(struct inner *n, const char *space, const char *server)
+{
+    const char *job = getenv("SLURM_JOB_ID");
+    snprintf(n->s.key, sizeof n->s.key, "%.100s%s%016llx", job ? job : "", job ? "." : "",
+             (unsigned long long)mix(mix(14695981039346656037u, space), server));
+}
+
+/* The same on every instance of one launch, another in every launch.  Open MPI 4
+ * numbers its namespaces, which may repeat: the address of its head, the same on
+ * all nodes, tells launches apart.  PRRTE names them after head and process.
+ * Other servers' addresses are of one node each, so Slurm's step comes before. */
 static void derive_key(struct inner *n)
 {
     const char *job = getenv("SLURM_JOB_ID"), *space = getenv("PMIX_NAMESPACE");
-    const char *server = getenv("OMPI_MCA_orte_hnp_uri");
-    char *key = n->s.key;
-    size_t cap = sizeof n->s.key;
-    if (!server)
-        server = starts_with("PMIX_SERVER_URI");
+    const char *head = getenv("OMPI_MCA_orte_hnp_uri");
+    const char *server = starts_with("PMIX_SERVER_URI");
+    if (space && (head || !strncmp(space, "prte", 4))) {
+        hash_to_key(n, space, head ? head : "");
+        return;
+    }
+    if (job && hl_ident_in_slurm_step(env)) {
+        snprintf(n->s.key, sizeof n->s.key, "%.100s.%.100s", job,
+                 getenv("SLURM_STEP_ID"));
+        return;
+    }
+    n->key_is_local = 1;
     if (space && server)
-        snprintf(key, cap, "%.100s%s%016llx", job ? job : "", job ? "." : "",
-                 (unsigned long long)mix(mix(14695981039346656037u, space), server));
-    else if (job && hl_ident_in_slurm_step(env))
-        snprintf(key, cap, "%.100s.%.100s", job, getenv("SLURM_STEP_ID"));
+        hash_to_key(n, space, server);
     else
-        snprintf(key, cap, "p%ld.%llu", (long)n->launcher,
+        snprintf(n->s.key, sizeof n->s.key, "p%ld.%llu", (long)n->launcher,
                  (unsigned long long)hl_start_ticks(n->launcher));
 }
 
@@ -243,14 +257,18 @@ static int wait_for_gatherer(struct inner *n)
 
 /* ---- flow ---- */
 
-static int prepare(struct inner *n, struct hl_err *e)
+static void identify(struct inner *n)
 {
-    const struct run_options *o = n->s.o;
-    n->kind = launch_kind(o->command);
     n->launcher = getppid();
     n->rank = hl_ident_rank(env);
     n->size = hl_ident_size(env);
     derive_key(n);
+}
+
+static int prepare(struct inner *n, struct hl_err *e)
+{
+    const struct run_options *o = n->s.o;
+    n->kind = launch_kind(o->command);
     if (o->prefix)
         snprintf(n->s.prefix, sizeof n->s.prefix, "%s", o->prefix);
     else
@@ -273,23 +291,39 @@ static int prepare(struct inner *n, struct hl_err *e)
                : 0;
 }
 
+/* The nodes of the launch, with this one. */
+static void find_nodes(struct inner *n)
+{
+    struct hl_err e = {0};
+    char own[256] = "";
+    int any_here = 0;
+    const char *list = n->s.o->hosts;
+    if (!list)
+        launch_rank_hosts(n->launcher, &n->hosts);
+    if (!n->hosts.n)
+        launch_hosts(LAUNCH_NONE, n->s.o->command, list, &n->hosts, &e);
+    for (size_t i = 0; i < n->hosts.n; i++)
+        any_here |= launch_is_here(n->hosts.v[i]);
+    gethostname(own, sizeof own - 1);
+    if (n->hosts.n && !any_here && !list)
+        texts_add(&n->hosts, own);
+}
+
 /* Rank 0 of a run on several nodes: say what to do. */
 static void tell_later(struct inner *n)
 {
     struct collect c = collect_of(n);
-    struct hl_err e = {0};
     if (n->s.o->quiet)
         return;
-    launch_hosts(LAUNCH_NONE, n->s.o->command, n->s.o->hosts, &n->hosts, &e);
-    if (collect_is_remote(&n->hosts)) {
+    find_nodes(n);
+    /* Where a node had no collector its instances started one: the folder has the
+     * same name everywhere. */
+    c.spool = n->s.o->socket ? NULL : n->s.private.spool;
+    c.spool_is_far = 1;
+    if (command_is_remote(&n->hosts))
         collect_tell_command(&c, "write the outputs of all nodes with");
-        return;
-    }
-    fprintf(stderr,
-            "heapline-run: write the outputs with, on the run's nodes NODES: mpirun "
-            "--host NODES "
-            "--map-by ppr:1:node heapline-gather -j %s -o %s%s%s\n",
-            n->s.key, n->s.prefix, c.spool ? " --spool " : "", c.spool ? c.spool : "");
+    else
+        collect_tell_unknown(&c, "write the outputs of all nodes with");
 }
 
 /* Already recorded by an outer heapline-run: just be COMMAND. */
@@ -345,6 +379,16 @@ int inner_run(const struct run_options *o)
         return be_command(o->command);
     n.s.o = o;
     n.s.keeper.fd = -1;
+    identify(&n);
+    if (n.key_is_local && !is_one_node(&n)) {
+        if (n.rank == 0)
+            fprintf(stderr,
+                    "heapline-run: nothing is recorded: this launcher tells the "
+                    "ranks nothing that those of other nodes know, too; put "
+                    "heapline-run before it: heapline-run mpiexec ... %s\n",
+                    o->command[0]);
+        return be_command(o->command);
+    }
     if (prepare(&n, &e))
         fprintf(stderr, "heapline-run: %s\n", e.text);
     else

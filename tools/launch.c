@@ -277,11 +277,55 @@ static int prepare_openmpi(char *const *command, const struct texts *vars,
     return 0;
 }
 
+/* "-genv LD_PRELOAD VALUE", also "-env" and "LD_PRELOAD=VALUE": where the value
+ * begins in the word *i is left at, or NULL. */
+static const char *hydra_preload(char *const *command, size_t *i)
+{
+    const char *a = command[*i] + (command[*i][0] == '-' && command[*i][1] == '-');
+    const char *name = command[*i + 1];
+    if ((strcmp(a, "-genv") && strcmp(a, "-env")) || !name ||
+        strncmp(name, "LD_PRELOAD", 10))
+        return NULL;
+    if (name[10] == '=')
+        return command[++*i] + 11;
+    return name[10] || !command[*i + 2] ? NULL : command[*i += 2];
+}
+
+/* -genv for the ranks alone: the launcher and its proxies are none.  It stands
+ * behind the launcher's name; the user's own preloads get ours in front. */
+static int prepare_hydra(char *const *command, const struct texts *vars,
+                         struct texts *argv)
+{
+    const char *agent = NULL;
+    int bad = texts_add(argv, command[0]);
+    for (size_t k = 0; k < vars->n && !bad; k++) {
+        const char *value = strchr(vars->v[k], '=') + 1;
+        const char *there = is_preload(vars->v[k]) ? getenv("LD_PRELOAD") : NULL;
+        agent = is_preload(vars->v[k]) ? value : agent;
+        bad = texts_add(argv, "-genv") ||
+              texts_addf(argv, "%.*s", (int)(value - vars->v[k]) - 1, vars->v[k]) ||
+              add_merged(argv, value, there, "");
+    }
+    for (size_t i = 1; command[i] && !bad; i++) {
+        size_t from = i;
+        const char *theirs = agent ? hydra_preload(command, &i) : NULL;
+        for (; from < i && !bad; from++)
+            bad = texts_add(argv, command[from]);
+        bad =
+            bad || (!theirs ? texts_add(argv, command[i])
+                            : texts_addf(argv, "%.*s%s%s%s", (int)(theirs - command[i]),
+                                         command[i], agent, *theirs ? ":" : "", theirs));
+    }
+    return bad;
+}
+
 int launch_prepare(enum launcher kind, char *const *command, const struct texts *vars,
                    struct texts *argv, struct texts *envp)
 {
     if (kind == LAUNCH_OPENMPI)
         return prepare_openmpi(command, vars, argv, envp);
+    if (kind == LAUNCH_HYDRA)
+        return prepare_hydra(command, vars, argv) || copy_environment(envp, vars, 0);
     for (size_t i = 0; command[i]; i++)
         if (texts_add(argv, command[i]))
             return -1;

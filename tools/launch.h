@@ -35,8 +35,8 @@ enum launcher launch_kind(char *const *command);
 /* The command and the environment with which COMMAND starts, so that its ranks
  * have the variables of `vars` ("NAME=VALUE"; LD_PRELOAD is put in front of
  * what is there).  Open MPI: -x options behind the launcher's name, or an
- * mca_base_env_list that is there already; others: plainly.  argv and envp are
- * lists to be freed with texts_fini. */
+ * mca_base_env_list that is there already; Hydra: -genv; others: plainly.  argv and envp
+ * are lists to be freed with texts_fini. */
 int launch_prepare(enum launcher kind, char *const *command, const struct texts *vars,
                    struct texts *argv, struct texts *envp);
 
@@ -45,7 +45,17 @@ int launch_prepare(enum launcher kind, char *const *command, const struct texts 
 int launch_hosts(enum launcher kind, char *const *command, const char *list,
                  struct texts *hosts, struct hl_err *e);
 
-/* Is that the name of the node we run on? */
+/* Hosts of the launch that this process is a rank of, as far as Open MPI lets its
+ * ranks know: from the environment, or from the line of mpirun, our parent. */
+int launch_rank_hosts(long parent, struct texts *hosts);
+/* "head,n[2:1-3,7]@0(5)", as Open MPI writes its list of nodes. 0 or -1. */
+int launch_add_regex(struct texts *hosts, const char *regex);
+
+/* Do both name one node?  "n1" is "n1.cluster", but not where both are numbers or
+ * have a domain. */
+int launch_same_host(const char *a, const char *b);
+
+/* Is that the name, or an address, of the node we run on? */
 int launch_is_here(const char *host);
 
 #endif

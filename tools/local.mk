@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 bin_PROGRAMS += heapline-run
 heapline_run_SOURCES = tools/run.c tools/run_options.c tools/run_options.h tools/inner.c \
-  tools/inner.h tools/session.c tools/session.h tools/launch.c tools/launch.h tools/hosts.c \
-  tools/child.c tools/child.h tools/collect.c tools/collect.h
+  tools/inner.h tools/session.c tools/session.h tools/launch.c tools/launch.h tools/hosts.c tools/rank_hosts.c \
+  tools/child.c tools/child.h tools/collect.c tools/collect.h tools/later.c tools/command.c tools/command.h \
+  tools/attempt.c tools/attempt.h tools/watch.c tools/watch.h tools/words.c tools/words.h
 heapline_run_LDADD = libhl-model.la libhl-base.la libhl-leaf.la
 
 bin_PROGRAMS += heapline-report

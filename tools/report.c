@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char help[] =
@@ -280,11 +281,50 @@ static int report_files(FILE *out, struct report_options *o, struct hl_err *e)
     return bad;
 }
 
+/* ---- where it goes ---- */
+
+/* A file appears whole or not at all; what is none (a device, a pipe) is written to
+ * as it is. */
+struct target {
+    struct hl_out whole;
+    FILE *plain; /* stdout, or the open device; NULL: a file */
+};
+
+static int target_open(struct target *t, const char *name, struct hl_err *e)
+{
+    struct stat st;
+    memset(t, 0, sizeof *t);
+    if (!name)
+        t->plain = stdout;
+    else if (stat(name, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+        t->plain = fopen(name, "we");
+        return t->plain ? 0 : hl_fail_errno(e, "cannot write to %s", name);
+    } else
+        return hl_out_begin(&t->whole, name, 1, e);
+    return 0;
+}
+
+static int target_close(struct target *t, const char *name, int bad, struct hl_err *e)
+{
+    if (!t->plain) {
+        bad = bad || hl_out_finish(&t->whole, e) || hl_out_commit(&t->whole, e);
+        if (bad)
+            hl_out_abort(&t->whole);
+        return bad;
+    }
+    int failed = fflush(t->plain) || ferror(t->plain);
+    if (failed && !bad)
+        bad = hl_fail_errno(e, "cannot write to %s", name ? name : "standard output");
+    if (name)
+        fclose(t->plain);
+    return bad;
+}
+
 int main(int argc, char **argv)
 {
     struct report_options o;
     struct hl_err e = {0};
-    struct hl_out file = {0};
+    struct target to;
     int r = parse(&o, argc, argv);
     if (r) {
         free(o.rank);
@@ -292,14 +332,11 @@ int main(int argc, char **argv)
     }
     guard_against_crashes();
     signal(SIGXFSZ, SIG_IGN); /* a limit is an error like a full disk */
-    int bad = o.output && hl_out_begin(&file, o.output, 1, &e);
-    bad = bad || report_files(o.output ? file.file : stdout, &o, &e);
-    if (!bad && o.output)
-        bad = hl_out_finish(&file, &e) || hl_out_commit(&file, &e);
-    else if (!bad && (fflush(stdout) || ferror(stdout)))
-        bad = hl_fail_errno(&e, "cannot write to standard output");
-    if (bad && o.output)
-        hl_out_abort(&file);
+    int bad = target_open(&to, o.output, &e);
+    if (!bad) {
+        bad = report_files(to.plain ? to.plain : to.whole.file, &o, &e);
+        bad = target_close(&to, o.output, bad, &e);
+    }
     if (bad)
         fprintf(stderr, "heapline-report: %s\n", e.text);
     free(o.rank);

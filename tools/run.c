@@ -3,8 +3,11 @@
  * heapline-run, the outer form: prepares the ranks' environment, runs COMMAND,
  * gathers, reports.  The inner form is in inner.c.
  */
+#include "config.h"
+
 #include "child.h"
 #include "collect.h"
+#include "command.h"
 #include "inner.h"
 #include "outputs.h"
 #include "run_options.h"
@@ -19,7 +22,9 @@
 struct run {
     struct session s;
     enum launcher kind;
-    struct texts hosts, vars, argv, envp;
+    struct texts hosts, without, vars, argv, envp;
+    int is_far;           /* this node is none of the hosts */
+    int hosts_are_hidden; /* the launcher makes an allocation of its own */
 };
 
 static int say(const struct hl_err *e)
@@ -32,9 +37,67 @@ static void fini(struct run *r)
 {
     hl_link_close(&r->s.keeper);
     texts_fini(&r->hosts);
+    texts_fini(&r->without);
     texts_fini(&r->vars);
     texts_fini(&r->argv);
     texts_fini(&r->envp);
+}
+
+static void note(const struct run *r, const char *text)
+{
+    if (!r->s.o->quiet)
+        fprintf(stderr, "heapline-run: %s\n", text);
+}
+
+#ifndef HAVE_MPI
+/* The other hosts are named as missing from the start. */
+static int stay_here(struct run *r)
+{
+    struct texts all = r->hosts;
+    int bad = 0;
+    if (!command_is_remote(&all))
+        return 0;
+    fprintf(stderr,
+            "heapline-run: this build has no MPI (--without-mpi): the outputs will "
+            "have this node's processes alone\n");
+    r->hosts = (struct texts){0};
+    for (size_t i = 0; i < all.n && !bad; i++)
+        bad = !launch_is_here(all.v[i]) && texts_add(&r->without, all.v[i]);
+    texts_fini(&all);
+    return bad;
+}
+#else
+static int stay_here(struct run *r)
+{
+    (void)r;
+    return 0;
+}
+#endif
+
+/* Which nodes take part, and what it means for this one. */
+static int find_hosts(struct run *r, struct hl_err *e)
+{
+    const struct run_options *o = r->s.o;
+    const char *list = getenv("SLURM_JOB_NODELIST");
+    if (launch_hosts(r->kind, o->command, o->hosts, &r->hosts, e))
+        return -1;
+    if (stay_here(r))
+        return hl_fail(e, ENOMEM, "no memory left");
+    r->hosts_are_hidden =
+        r->kind == LAUNCH_SRUN && !r->hosts.n && !o->hosts && !(list && *list);
+    if (r->hosts_are_hidden)
+        note(r,
+             "outside an allocation srun chooses the nodes itself, and they are not "
+             "known here: name them by --hosts LIST, or run this below salloc or sbatch");
+    r->is_far = r->hosts.n > 0;
+    for (size_t i = 0; i < r->hosts.n; i++)
+        r->is_far &= !launch_is_here(r->hosts.v[i]);
+    /* Where the variables are set plainly, the launcher itself has agents here. */
+    r->s.is_elsewhere =
+        r->is_far && (r->kind == LAUNCH_OPENMPI || r->kind == LAUNCH_HYDRA);
+    if (r->is_far && r->kind == LAUNCH_NONE)
+        note(r, "this node is none of the run's: what runs on it is not in the outputs");
+    return 0;
 }
 
 static int prepare(struct run *r, const struct run_options *o, struct hl_err *e)
@@ -45,8 +108,7 @@ static int prepare(struct run *r, const struct run_options *o, struct hl_err *e)
         snprintf(r->s.prefix, sizeof r->s.prefix, "%s", o->prefix);
     else
         hl_outputs_default_prefix(r->s.prefix, sizeof r->s.prefix);
-    if (hl_outputs_check(r->s.prefix, e) ||
-        launch_hosts(r->kind, o->command, o->hosts, &r->hosts, e))
+    if (hl_outputs_check(r->s.prefix, e) || find_hosts(r, e))
         return -1;
     session_new_key(&r->s);
     if (session_variables(&r->s, &r->vars, e)) /* before anything is started */
@@ -96,8 +158,19 @@ static int finish(struct run *r)
                         .spool = s->is_private ? s->private.spool : NULL,
                         .has_collector = s->has_collector,
                         .fallback_dir = s->fallback_dir,
-                        .hosts = &r->hosts};
+                        .hosts = &r->hosts,
+                        .without = &r->without};
+    if (r->hosts_are_hidden && !session_saw_ranks(s)) {
+        session_discard(s);
+        c.spool = NULL;
+        collect_tell_unknown(&c,
+                             "the outputs were not written: the data are on the nodes "
+                             "that srun chose; write them with");
+        return -1;
+    }
     enum collected how = session_mend(s) ? COLLECTED_NOTHING : collect_run(&c);
+    if (r->is_far && how != COLLECTED_NOTHING) /* of the launcher itself, at most */
+        session_discard(s);
     if (how == COLLECTED_NOTHING) {
         collect_tell_failure(&c);
         return -1;

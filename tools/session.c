@@ -72,10 +72,10 @@ int session_open(struct session *s, struct hl_err *e)
         s->has_collector = keep(s, s->o->socket, e) == 0;
     else if (!s->o->private_only && keep(s, SYSTEM_SOCKET, NULL) == 0)
         s->has_collector = 1;
-    else if (keep_private(s, e) == 0)
+    else if (!s->is_elsewhere && keep_private(s, e) == 0)
         s->has_collector = s->is_private = 1;
     tell_no_timeline(s);
-    return s->has_collector ? 0 : -1;
+    return s->has_collector || s->is_elsewhere ? 0 : -1;
 }
 
 enum { MENDS_MAX = 5 };
@@ -156,6 +156,34 @@ void session_tell_end(struct session *s, int64_t pid, const struct hl_end *end)
     uint8_t out[64];
     if (s->keeper.fd >= 0)
         hl_link_send(&s->keeper, out, hl_encode_ended(out, sizeof out, &m), NULL);
+}
+
+/* The entries of the index up to the first with a rank. */
+static int index_has_rank(struct hl_link *l, const char *key)
+{
+    struct hl_wire_header h;
+    const uint8_t *body;
+    struct hl_proc p;
+    uint8_t out[64];
+    if (hl_link_hello(l, HL_ROLE_GATHER, key, getpid(), NULL))
+        return 0;
+    if (hl_link_send(l, out, hl_encode_index_ask(out, sizeof out, 0), NULL))
+        return 0;
+    while (hl_link_next(l, &h, &body, 5000, NULL) == 0 && h.type == HL_MSG_PROC &&
+           hl_decode_proc(body, h.length, &p) == 0)
+        if (p.hello.rank >= 0)
+            return 1;
+    return 0;
+}
+
+int session_saw_ranks(struct session *s)
+{
+    struct hl_link l;
+    if (!s->has_collector || hl_link_open(&l, s->keeper.path, -1, NULL))
+        return 0;
+    int found = index_has_rank(&l, s->key);
+    hl_link_close(&l);
+    return found;
 }
 
 void session_discard(struct session *s)

@@ -18,6 +18,7 @@ struct session {
     struct hl_private private;
     int is_private; /* a private collector was started (or joined) */
     int has_collector;
+    int is_elsewhere;  /* none of the run's processes is on this node: none is needed */
     char sockets[512]; /* HEAPLINE_SOCKET of the agents */
     const char *fallback_dir;
     struct hl_link keeper;
@@ -44,7 +45,10 @@ int session_variables(const struct session *s, struct texts *vars, struct hl_err
 /* Tell the collector how a process we are the parent of has ended. */
 void session_tell_end(struct session *s, int64_t pid, const struct hl_end *end);
 
-/* Nothing was recorded: have the private folder removed. */
+/* Has this node's collector met a process of the run that has a rank? */
+int session_saw_ranks(struct session *s);
+
+/* Nothing is wanted of what was recorded here: have the private folder removed. */
 void session_discard(struct session *s);
 
 #endif

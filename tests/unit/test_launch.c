@@ -103,17 +103,146 @@ START_TEST(slurm_lines)
 }
 END_TEST
 
+static const char *joined(const struct texts *t)
+{
+    static char out[1000];
+    out[0] = 0;
+    for (size_t i = 0; i < t->n; i++)
+        strcat(strcat(out, i ? "," : ""), t->v[i]);
+    return out;
+}
+
+static const char *prepared(enum launcher kind, const char *line)
+{
+    static char out[1000];
+    char *own[] = {"LD_PRELOAD=/a.so", "HEAPLINE_JOB=k"}, *words[32], copy[500];
+    struct texts vars = {own, 2}, argv = {0}, envp = {0};
+    size_t n = 0;
+    char *rest = copy, *w;
+    snprintf(copy, sizeof copy, "%s", line);
+    while ((w = strsep(&rest, " ")))
+        words[n++] = w;
+    words[n] = NULL;
+    ck_assert_int_eq(launch_prepare(kind, words, &vars, &argv, &envp), 0);
+    out[0] = 0;
+    for (size_t i = 0; i < argv.n; i++)
+        strcat(strcat(out, i ? " " : ""), argv.v[i]);
+    for (size_t i = 0; i < envp.n; i++) /* not for the launcher itself */
+        ck_assert(strncmp(envp.v[i], "HEAPLINE_JOB=", 13));
+    texts_fini(&argv);
+    texts_fini(&envp);
+    return out;
+}
+
+START_TEST(other_schedulers)
+{
+    setenv("PBS_NODEFILE", file, 1);
+    IS(LAUNCH_OPENMPI, "mpirun ./app", "f1,f2,f3");
+    IS(LAUNCH_OPENMPI, "mpirun --host a ./app", "a");
+    IS(LAUNCH_NONE, "./job.sh", "f1,f2,f3");
+    setenv("PBS_NODEFILE", "/nowhere/at/all", 1); /* inherited from elsewhere */
+    IS(LAUNCH_NONE, "./job.sh", "");
+    unsetenv("PBS_NODEFILE");
+}
+END_TEST
+
+START_TEST(variables_for_hydra)
+{
+    unsetenv("LD_PRELOAD");
+    unsetenv("HEAPLINE_JOB");
+    ck_assert_str_eq(prepared(LAUNCH_HYDRA, "mpiexec -n 2 ./app"),
+                     "mpiexec -genv LD_PRELOAD /a.so -genv HEAPLINE_JOB k -n 2 ./app");
+    ck_assert_str_eq(prepared(LAUNCH_HYDRA, "mpiexec -genv LD_PRELOAD /b.so ./app"),
+                     "mpiexec -genv LD_PRELOAD /a.so -genv HEAPLINE_JOB k "
+                     "-genv LD_PRELOAD /a.so:/b.so ./app");
+    ck_assert_str_eq(prepared(LAUNCH_HYDRA, "mpiexec -env LD_PRELOAD=/b.so ./app : ./c"),
+                     "mpiexec -genv LD_PRELOAD /a.so -genv HEAPLINE_JOB k "
+                     "-env LD_PRELOAD=/a.so:/b.so ./app : ./c");
+    ck_assert_str_eq(prepared(LAUNCH_HYDRA, "mpiexec -genv LD_PRELOADS x ./app -genv"),
+                     "mpiexec -genv LD_PRELOAD /a.so -genv HEAPLINE_JOB k "
+                     "-genv LD_PRELOADS x ./app -genv");
+}
+END_TEST
+
+static const char *of_regex(const char *regex)
+{
+    struct texts t = {0};
+    const char *out = launch_add_regex(&t, regex) ? "error" : joined(&t);
+    texts_fini(&t);
+    return out;
+}
+
+START_TEST(lists_of_open_mpi)
+{
+    ck_assert_str_eq(of_regex("head,node[1:2,0]@0(3)"), "head,node2,node0");
+    ck_assert_str_eq(of_regex("n[3:8-10,40].ib,x@0(5)"),
+                     "n008.ib,n009.ib,n010.ib,n040.ib,x");
+    ck_assert_str_eq(of_regex("a"), "a");
+    ck_assert_str_eq(of_regex(""), "");
+    ck_assert_str_eq(of_regex("n[2:3-1]@0(1)"), "error");
+    ck_assert_str_eq(of_regex("n[2:1"), "error");
+    ck_assert_str_eq(of_regex("n[1-2]"), "error");
+    ck_assert_str_eq(of_regex("n[2:x]"), "error");
+    ck_assert_str_eq(of_regex("a,,b"), "error");
+}
+END_TEST
+
+START_TEST(nodes_of_the_own_launch)
+{
+    struct texts t = {0};
+    setenv("OMPI_MCA_orte_node_regex", "head,n[1:1-2]@0(3)", 1);
+    setenv("OMPI_MCA_orte_num_nodes", "2", 1);
+    ck_assert_int_eq(launch_rank_hosts(1, &t), 0);
+    ck_assert_str_eq(joined(&t), "n1,n2"); /* the head has no ranks */
+    texts_fini(&t);
+    setenv("OMPI_MCA_orte_num_nodes", "3", 1);
+    ck_assert_int_eq(launch_rank_hosts(1, &t), 0);
+    ck_assert_str_eq(joined(&t), "head,n1,n2");
+    texts_fini(&t);
+    unsetenv("OMPI_MCA_orte_node_regex");
+    unsetenv("OMPI_MCA_orte_num_nodes");
+    launch_rank_hosts((long)getpid(), &t); /* a parent that is no launcher */
+    ck_assert_uint_eq(t.n, 0);
+}
+END_TEST
+
+START_TEST(one_node_by_two_names)
+{
+    ck_assert(launch_same_host("n1", "n1"));
+    ck_assert(launch_same_host("n1.cluster", "n1"));
+    ck_assert(launch_same_host("n1", "n1.cluster"));
+    ck_assert(!launch_same_host("n1.a", "n1.b"));
+    ck_assert(!launch_same_host("n1", "n10"));
+    ck_assert(!launch_same_host("10.0.0.1", "10"));
+    ck_assert(!launch_same_host("10.0.0.1", "10.0.0.2"));
+    ck_assert(!launch_same_host("", "x"));
+    ck_assert(launch_is_here("localhost"));
+    ck_assert(launch_is_here("127.0.0.1"));
+    ck_assert(launch_is_here("::1"));
+    ck_assert(!launch_is_here("192.0.2.1"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("launch");
     TCase *t = tcase_create("hosts");
     unsetenv("SLURM_JOB_NODELIST");
+    unsetenv("PBS_NODEFILE");
+    unsetenv("LSB_DJOB_HOSTFILE");
+    unsetenv("PE_HOSTFILE");
+    unsetenv("OAR_NODEFILE");
     unsetenv("OMPI_MCA_orte_default_hostfile");
     unsetenv("HYDRA_HOST_FILE");
     write_file();
     tcase_add_test(t, openmpi_lines);
     tcase_add_test(t, hydra_lines);
     tcase_add_test(t, slurm_lines);
+    tcase_add_test(t, other_schedulers);
+    tcase_add_test(t, variables_for_hydra);
+    tcase_add_test(t, lists_of_open_mpi);
+    tcase_add_test(t, nodes_of_the_own_launch);
+    tcase_add_test(t, one_node_by_two_names);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
