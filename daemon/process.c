@@ -606,7 +606,7 @@ static void fill_in_memory(const struct hl_process *p, struct hl_record *r)
         r->vmrss_bytes = p->vmrss_bytes;
 }
 
-void hl_process_record(struct hl_process *p, int64_t now_ns, struct hl_record_msg *out)
+void hl_process_look(struct hl_process *p, int64_t now_ns, struct hl_record_msg *out)
 {
     const struct hl_heap_header *h = p->state == HL_PROCESS_ENDED ? NULL : read_page(p);
     memset(out, 0, sizeof *out);
@@ -623,9 +623,14 @@ void hl_process_record(struct hl_process *p, int64_t now_ns, struct hl_record_ms
         out->end.kind =
             p->state == HL_PROCESS_ENDED ? HL_ENDED_SAMPLED : HL_ENDED_KILLED_OR_EXIT;
     }
+    fill_in_memory(p, &out->record);
+}
+
+void hl_process_record(struct hl_process *p, int64_t now_ns, struct hl_record_msg *out)
+{
+    hl_process_look(p, now_ns, out);
     if (p->state == HL_PROCESS_ALIVE)
         out->end = (struct hl_end){HL_ENDED_RUNNING, 0};
-    fill_in_memory(p, &out->record);
 }
 
 void hl_process_describe(struct hl_process *p, struct hl_proc *out)

@@ -302,9 +302,9 @@ static void take(struct hl_timeline *t, int64_t now)
     struct hl_process *p = t->p;
     struct hl_record_msg m;
     int ended = p->state == HL_PROCESS_ENDED;
-    hl_process_record(p, now, &m);
+    hl_process_look(p, now, &m);
     /* On its way out: what it leaves is the last point, and that comes later. */
-    if (!ended && m.end.kind != HL_ENDED_RUNNING)
+    if (!ended && (m.end.kind == HL_ENDED_EXIT || m.end.kind == HL_ENDED_EXEC))
         return;
     const struct hl_record *r = &m.record;
     struct hl_point v = {age_of(t, now), -1, -1, r->vmrss_bytes, UINT64_MAX, UINT64_MAX};
