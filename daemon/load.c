@@ -113,7 +113,7 @@ static void count_points(struct hl_loaded *l, const struct hl_spool_pool *pool,
 {
     char name[PATH_MAX];
     if (l->has_timeline && hl_points_name(spool, name, sizeof name) == 0)
-        l->n_points = hl_points_count(pool, name);
+        l->n_points = hl_points_count(pool, name, &l->last_point_ns);
 }
 
 int hl_load(struct hl_loaded *l, struct hl_spool_pool *pool, uid_t uid, const char *name,

@@ -21,6 +21,7 @@ struct hl_loaded {
     struct hl_record_msg *record; /* the last one; owned until taken */
     int has_timeline;             /* a hello wanted one */
     uint64_t n_points;
+    int64_t last_point_ns;
     uint64_t n_dropped, n_lost;
     int lost_reason;
     int has_slot;

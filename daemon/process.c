@@ -241,6 +241,8 @@ static void take_loaded(struct hl_process *p, struct hl_loaded *l)
     p->flags |= l->flags;
     if (l->n_points > p->n_points) /* some were written since */
         p->n_points = l->n_points;
+    if (l->last_point_ns > p->last_point_ns)
+        p->last_point_ns = l->last_point_ns;
     p->n_hellos += l->n_hellos;
     if (l->n_dropped > p->n_dropped)
         p->n_dropped = l->n_dropped;

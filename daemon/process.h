@@ -51,6 +51,7 @@ struct hl_process {
     uint32_t n_still;   /* samples since */
     struct hl_timeline *timeline; /* NULL: none is wanted; owned */
     uint64_t n_points;            /* of it, on the disk */
+    int64_t last_point_ns;        /* time of its newest, taken or found */
     uint64_t n_dropped, n_lost;
     int lost_reason;                 /* errno value, or 0 */
     int64_t end_seen_ns;             /* when it was found dead */

@@ -32,7 +32,6 @@ struct hl_timeline {
     struct hl_process *p;
     int64_t wish_ns;
     int64_t asked_ns;    /* when the first wish came */
-    int64_t last_ns;     /* time of the newest point */
     int64_t held_ns;     /* when the oldest of those held was taken */
     struct hl_buf held;  /* POINTS messages that wait */
     int64_t n_written;   /* in the file; -1: not known yet */
@@ -275,8 +274,9 @@ static void add(struct hl_timeline *t, struct hl_point *v, int64_t now)
     uint8_t m[HL_POINTS_MESSAGE];
     struct hl_daemon *d = t->p->d;
     int is_last = t->p->state == HL_PROCESS_ENDED;
-    if (v->time_ns < t->last_ns) /* its clock is told otherwise from now on */
-        v->time_ns = t->last_ns;
+    /* Without its page, which was lost, its time is told otherwise than before. */
+    if (v->time_ns < t->p->last_point_ns)
+        v->time_ns = t->p->last_point_ns;
     hl_encode_points(m, sizeof m, v, 1);
     if (!hl_buf_left(&t->held))
         t->held_ns = now;
@@ -285,7 +285,7 @@ static void add(struct hl_timeline *t, struct hl_point *v, int64_t now)
         d->count.points_dropped++;
         return;
     }
-    t->last_ns = v->time_ns;
+    t->p->last_point_ns = v->time_ns;
     d->count.points++;
 }
 
@@ -294,6 +294,15 @@ static int64_t age_of(const struct hl_timeline *t, int64_t now)
 {
     int64_t age = hl_procfs_age_ns(t->p->start_ticks);
     return age >= 0 ? age : now - t->asked_ns;
+}
+
+/* A page that was lost leaves an old sample, which is no point of now. */
+static int knows_heap(const struct hl_process *p, const struct hl_record_msg *m)
+{
+    if (p->state == HL_PROCESS_ALIVE)
+        return p->page_fd >= 0;
+    return p->flags & HL_PROC_HEAP && m->record.elapsed_ns &&
+           m->end.kind != HL_ENDED_SAMPLED;
 }
 
 /* At now or, of one that has ended, as its record says. */
@@ -310,10 +319,9 @@ static void take(struct hl_timeline *t, int64_t now)
     struct hl_point v = {age_of(t, now), -1, -1, r->vmrss_bytes, UINT64_MAX, UINT64_MAX};
     if (!ended)
         v.rss_bytes = hl_procfs_rss(p->kernel_pid);
-    if (ended ? p->flags & HL_PROC_HEAP && r->elapsed_ns : p->page_fd >= 0) {
+    if (knows_heap(p, &m))
         v = (struct hl_point){r->elapsed_ns, r->live_bytes, r->peak_bytes,
                               v.rss_bytes,   r->allocs,     r->frees};
-    }
     /* What /proc said may be of another who has its number now. */
     if (ended || !hl_process_is_gone(p))
         add(t, &v, now);

@@ -33,6 +33,7 @@ struct layout {
     uint64_t head; /* bytes before the first point; 0: it has no head */
     uint64_t size; /* of the file */
     uint64_t n;    /* whole points */
+    int64_t last_ns;
 };
 
 static const uint8_t *point_of(const uint8_t *p, size_t n)
@@ -46,11 +47,18 @@ static const uint8_t *point_of(const uint8_t *p, size_t n)
                : body;
 }
 
-static int is_point(int fd, const struct layout *l, uint64_t i)
+static int is_last_whole(int fd, struct layout *l)
 {
     uint8_t m[HL_POINTS_MESSAGE];
-    off_t at = (off_t)(l->head + i * HL_POINTS_MESSAGE);
-    return hl_path_pread_all(fd, m, sizeof m, at) == 0 && point_of(m, sizeof m);
+    off_t at = (off_t)(l->head + (l->n - 1) * HL_POINTS_MESSAGE);
+    const uint8_t *body =
+        hl_path_pread_all(fd, m, sizeof m, at) ? NULL : point_of(m, sizeof m);
+    struct hl_point v;
+    if (!body)
+        return 0;
+    hl_point_get(body, &v);
+    l->last_ns = v.time_ns;
+    return 1;
 }
 
 /* Bytes of the head, 0: there is none; or a negative errno. */
@@ -79,19 +87,21 @@ static int look(int fd, struct layout *l)
     *l = (struct layout){.head = (uint64_t)head, .size = (uint64_t)st.st_size};
     if (head)
         l->n = (l->size - l->head) / HL_POINTS_MESSAGE;
-    while (l->n && !is_point(fd, l, l->n - 1))
+    while (l->n && !is_last_whole(fd, l))
         l->n--;
     return 0;
 }
 
-uint64_t hl_points_count(const struct hl_spool_pool *pool, const char *name)
+uint64_t hl_points_count(const struct hl_spool_pool *pool, const char *name,
+                         int64_t *last_ns)
 {
     struct layout l = {0};
     int fd = openat(pool->root, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    look(fd, &l);
-    close(fd);
+    if (fd >= 0) {
+        look(fd, &l);
+        close(fd);
+    }
+    *last_ns = l.last_ns;
     return l.n;
 }
 
@@ -131,7 +141,8 @@ static int is_as_left(int fd, const struct hl_points_write *w, struct layout *l)
     struct stat st;
     if (w->at <= 0 || fstat(fd, &st))
         return 0;
-    *l = (struct layout){w->head_bytes, (uint64_t)st.st_size, (uint64_t)w->at};
+    *l = (struct layout){
+        .head = w->head_bytes, .size = (uint64_t)st.st_size, .n = (uint64_t)w->at};
     return l->size == l->head + l->n * HL_POINTS_MESSAGE;
 }
 

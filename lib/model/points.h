@@ -35,8 +35,9 @@ struct hl_points_write {
 int hl_points_write(const struct hl_spool_pool *pool, const char *name,
                     struct hl_points_write *w);
 
-/* Whole points in the file; 0 where there is none. */
-uint64_t hl_points_count(const struct hl_spool_pool *pool, const char *name);
+/* Whole points in the file, and the time of the last one; 0 where there is none. */
+uint64_t hl_points_count(const struct hl_spool_pool *pool, const char *name,
+                         int64_t *last_ns);
 
 /* At most max bytes of the points, HL_POINT_BYTES each, from an offset.  Returns how
  * many (0 at the end, or where there is no file), or a negative errno. */

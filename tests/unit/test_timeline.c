@@ -127,6 +127,12 @@ static uint64_t put(size_t first, size_t n, int64_t at)
     return w.n_points;
 }
 
+static int64_t last_ns;
+static uint64_t count(void)
+{
+    return hl_points_count(&pool, "a.points", &last_ns);
+}
+
 static int64_t size_of(const char *name)
 {
     struct stat st;
@@ -136,7 +142,8 @@ static int64_t size_of(const char *name)
 static void is_whole(size_t n)
 {
     uint8_t out[sizeof bodies];
-    ck_assert_uint_eq(hl_points_count(&pool, "a.points"), n);
+    ck_assert_uint_eq(count(), n);
+    ck_assert_int_eq(last_ns, n ? (int64_t)n - 1 : 0);
     ck_assert_int_eq(hl_points_read(&pool, "a.points", 0, out, sizeof out),
                      (int64_t)(n * HL_POINT_BYTES));
     ck_assert_int_eq(memcmp(out, bodies, n * HL_POINT_BYTES), 0);
@@ -159,7 +166,7 @@ START_TEST(points_are_read_from_every_offset)
 {
     uint8_t out[2000];
     size_t all = N * HL_POINT_BYTES;
-    ck_assert_uint_eq(hl_points_count(&pool, "a.points"), 0);
+    ck_assert_uint_eq(count(), 0);
     ck_assert_int_eq(hl_points_read(&pool, "a.points", 0, out, sizeof out), 0);
     ck_assert_uint_eq(put(0, 1, -1), 1);
     ck_assert_uint_eq(put(1, N - 1, 1), N);
@@ -207,7 +214,7 @@ START_TEST(torn_tails_are_cut)
         put(0, 3, -1);
         int fd = openat(root, "a.points", O_RDWR);
         ck_assert_int_eq(ftruncate(fd, (off_t)cut), 0);
-        ck_assert_uint_eq(hl_points_count(&pool, "a.points"), whole);
+        ck_assert_uint_eq(count(), whole);
         ck_assert_uint_eq(put(whole, 5, -1), whole + 5);
         is_whole(whole + 5);
         close(fd);
@@ -221,7 +228,7 @@ START_TEST(a_tail_of_zeros_is_cut)
     int fd = openat(root, "a.points", O_RDWR);
     ck_assert_int_eq(ftruncate(fd, (off_t)(head_bytes + 9 * HL_POINTS_MESSAGE + 3)), 0);
     close(fd);
-    ck_assert_uint_eq(hl_points_count(&pool, "a.points"), 5);
+    ck_assert_uint_eq(count(), 5);
     put(5, 2, -1);
     is_whole(7);
 }
@@ -249,7 +256,7 @@ START_TEST(a_file_that_is_not_understood_is_left_alone)
     close(fd);
     ck_assert_int_eq(hl_points_write(&pool, "a.points", &w), -EBADMSG);
     ck_assert_int_eq(size_of("a.points"), sizeof text);
-    ck_assert_uint_eq(hl_points_count(&pool, "a.points"), 0);
+    ck_assert_uint_eq(count(), 0);
 }
 END_TEST
 
@@ -302,7 +309,7 @@ START_TEST(a_full_disk_at_the_start_leaves_no_point)
         left_bytes = room;
         ck_assert_int_eq(hl_points_write(&pool, "a.points", &w), -ENOSPC);
         pool.write = pwrite;
-        ck_assert_uint_eq(hl_points_count(&pool, "a.points"), 0);
+        ck_assert_uint_eq(count(), 0);
         ck_assert_uint_eq(put(0, 1, -1), 1);
         is_whole(1);
     }
@@ -343,6 +350,7 @@ START_TEST(a_spool_read_back_knows_its_points)
     put(0, 77, -1);
     ck_assert_int_eq(hl_load(&l, &pool, 7, "a.spool", &e), 0);
     ck_assert_uint_eq(l.n_points, 77);
+    ck_assert_int_eq(l.last_point_ns, 76);
     /* Points in the spool itself tell nothing, and end nothing. */
     ck_assert_uint_eq(l.spool->cut_bytes, 0);
     ck_assert_uint_eq(l.n_dropped, 3);
