@@ -269,8 +269,8 @@ static int find_lost(struct round *r, char *lost)
         i++;
     if (i < r->hosts.n)
         lost[i] = 1;
-    else if (a->words.complained) /* no node's fault, and it said whose */
-        return -1;
+    else if (a->words.complained && a->words.started)
+        return -1; /* no node's fault, and it said whose */
     return 0;
 }
 
