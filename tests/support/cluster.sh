@@ -139,5 +139,5 @@ def text(d): return [v.decode() for v in B[d][()]] if d in B else []
 $2"
 }
 missing() { h5 "$1" "print('\n'.join(text('missing')))"; }
-# Everything in a folder, those without a name that a process has open included.
-nothing_in() { ls -A "$1"; }
+
+
