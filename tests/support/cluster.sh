@@ -103,10 +103,11 @@ spread() { # KEY HOSTS MAP N COMMAND...
 }
 # gather_on HOSTS KEY PREFIX [OPTION...]: by hand, under mpirun; the status in $status,
 # seconds in $took, what was said in gather.out and gather.err.
+via=() # what stands between launcher and gather
 gather_on() {
     local hosts=$1 key=$2 prefix=$3 began=$SECONDS
     shift 3
-    timeout -k 5 100 "$bed" mpirun --host "$hosts" --map-by ppr:1:node "$gather" -j "$key" \
+    timeout -k 5 100 "$bed" mpirun --host "$hosts" --map-by ppr:1:node "${via[@]}" "$gather" -j "$key" \
         -o "$prefix" "$@" >gather.out 2>gather.err </dev/null
     status=$? took=$((SECONDS - began))
 }
