@@ -9,6 +9,7 @@
 
 #include "child.h"
 #include "collect.h"
+#include "install.h"
 #include "outputs.h"
 #include "session.h"
 
@@ -285,11 +286,15 @@ static void tell_later(struct inner *n)
         collect_tell_command(&c, "write the outputs of all nodes with");
         return;
     }
+    char gather[4096]; /* the other nodes' PATH need not have it */
+    if (hl_find_program("heapline-gather", gather, sizeof gather, NULL))
+        snprintf(gather, sizeof gather, "heapline-gather");
     fprintf(stderr,
             "heapline-run: write the outputs with, on the run's nodes NODES: mpirun "
             "--host NODES "
-            "--map-by ppr:1:node heapline-gather -j %s -o %s%s%s\n",
-            n->s.key, n->s.prefix, c.spool ? " --spool " : "", c.spool ? c.spool : "");
+            "--map-by ppr:1:node %s -j %s -o %s%s%s\n",
+            gather, n->s.key, n->s.prefix, c.spool ? " --spool " : "",
+            c.spool ? c.spool : "");
 }
 
 /* Already recorded by an outer heapline-run: just be COMMAND. */
