@@ -18,3 +18,21 @@ tests_unit_test_attempt_SOURCES = tests/unit/test_attempt.c tools/attempt.c tool
 tests_unit_test_attempt_CPPFLAGS = $(unit_cppflags) -I$(top_srcdir)/tools
 tests_unit_test_attempt_CFLAGS = $(unit_cflags)
 tests_unit_test_attempt_LDADD = libhl-base.la libhl-leaf.la $(CHECK_LIBS)
+
+# On nodes that are made of namespaces; part of check-full.
+check_PROGRAMS += nodes_app
+nodes_app_SOURCES = tests/support/nodes_app.c
+nodes_app_CPPFLAGS = -I$(top_srcdir)/libclient
+nodes_app_CFLAGS = $(AM_CFLAGS)
+nodes_app_LDFLAGS = -no-install
+nodes_app_LDADD = libheapline.la
+nodes_tests = tests/full/nodes-conformance.test tests/full/nodes-collectors.test \
+  tests/full/nodes-odd.test tests/full/nodes-faults.test tests/full/nodes-kills.test \
+  tests/full/nodes-launchers.test tests/full/nodes-slurm.test
+full_tests += $(nodes_tests)
+EXTRA_DIST += $(nodes_tests) tests/support/cluster.sh tests/support/nodes.sh \
+  tests/support/slurm.sh tests/support/wire_replay.py tests/support/check_nodes.py
+
+.PHONY: check-nodes
+check-nodes: all $(check_PROGRAMS)
+	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(nodes_tests)'
