@@ -8,6 +8,8 @@
  */
 #include "comm.h"
 
+#include "ident.h"
+
 #include <errno.h>
 #include <mpi.h>
 #include <sched.h>
@@ -435,10 +437,17 @@ static int make_tables(struct mpi_comm *m)
 static const struct hl_comm_ops ops = {tick,   host,  give_index, take_index, ask,
                                        answer, serve, end,        close_mpi};
 
+static const char *env(const char *name)
+{
+    return getenv(name);
+}
+
 struct hl_comm *hl_comm_mpi(int *argc, char ***argv, const char *own, struct hl_err *e)
 {
     struct mpi_comm *m = calloc(1, sizeof *m);
-    bound_call(HL_COMM_PATIENCE_S + 5, 1,
+    /* Thousands of nodes need longer to meet. */
+    int64_t size = hl_ident_size(env);
+    bound_call(HL_COMM_PATIENCE_S + 5 + (unsigned)(size > 0 ? size / 50 : 0), 1,
                "heapline-gather: MPI did not start in time: is a node away?\n");
     int level; /* the writers' threads never call MPI */
     if (!m || MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS) {

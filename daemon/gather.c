@@ -22,6 +22,8 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What rank 0 tells the others at the end. */
+enum { WRITTEN = 0, FAILED = 1, WRITTEN_BUT_KEEP = 2 };
 enum { WAIT_ALIVE_MS = 1000, MAX_SINKS = 3 };
 
 struct gather {
@@ -123,7 +125,7 @@ static int open_source(struct gather *g, struct hl_err *e)
 static void mark_taken(struct gather *g)
 {
     struct hl_err e = {0};
-    if (!g->o.keep && hl_source_taken(&g->source, &e))
+    if (hl_source_taken(&g->source, &e))
         fprintf(stderr,
                 "heapline-gather: the outputs are written, but the data on node %s are "
                 "not marked as read: %s\n",
@@ -147,15 +149,16 @@ static int serve_node(struct gather *g, struct hl_err *e)
 {
     const struct hl_server server = {begin_piece, end_piece, &g->source};
     struct hl_buf index = {0};
-    int outcome = 1;
+    int outcome = FAILED;
     int bad =
         hl_index_encode(&g->source, &index) ? hl_fail(e, ENOMEM, "no memory left") : 0;
     bad = bad || g->comm->ops->give_index(g->comm, &index, e);
     hl_buf_fini(&index);
     bad = bad || g->comm->ops->serve(g->comm, &server, &outcome, e);
-    if (bad || outcome)
+    if (bad || outcome == FAILED)
         return -1;
-    mark_taken(g);
+    if (outcome == WRITTEN)
+        mark_taken(g);
     return 0;
 }
 
@@ -354,10 +357,14 @@ static void tell_place(const struct gather *g)
 /* heapline-run goes by this line, not by a launcher's exit status. */
 static void tell_status(const struct gather *g)
 {
-    printf("heapline-gather: %s: %llu ranks, %llu frames, %zu processes in",
+    char unseen[48] = "";
+    if (g->plan.n_unseen)
+        snprintf(unseen, sizeof unseen, " (%llu never seen)",
+                 (unsigned long long)g->plan.n_unseen);
+    printf("heapline-gather: %s: %llu ranks%s, %llu frames, %zu processes in",
            g->plan.n_missing > g->plan.n_bypassed ? "incomplete" : "complete",
-           (unsigned long long)g->plan.n_ranks, (unsigned long long)g->plan.total_frames,
-           g->plan.n_heap);
+           (unsigned long long)g->plan.n_ranks, unseen,
+           (unsigned long long)g->plan.total_frames, g->plan.n_heap);
     for (size_t i = 0; i < g->n_sinks; i++)
         printf(" %s", g->file[i]);
     printf("\n");
@@ -389,14 +396,17 @@ static int lead(struct gather *g, struct hl_err *e)
     }
     tell_notes(g);
     tell_status(g);
-    if (g->comm->ops->end(g->comm, 0, &ignored)) {
+    int keep =
+        g->o.keep == GATHER_KEEP || (g->o.keep == GATHER_KEEP_UNSEEN && g->plan.n_unseen);
+    if (g->comm->ops->end(g->comm, keep ? WRITTEN_BUT_KEEP : WRITTEN, &ignored)) {
         fprintf(stderr,
                 "heapline-gather: the outputs are written, but not all nodes could be "
                 "told, which keep their data: %s\n",
                 ignored.text);
         g->others_are_away = 1;
     }
-    mark_taken(g);
+    if (!keep)
+        mark_taken(g);
     return 0;
 }
 

@@ -31,7 +31,8 @@ static const char help[] =
     "      --spool DIR          read a private spool that a run left\n"
     "      --without-node HOST  go on without that node, and say so in the outputs\n"
     "      --local              this node alone, whatever the environment says\n"
-    "      --keep               do not mark the data as read\n"
+    "      --keep[=unseen]      do not mark the data as read; or only if ranks were\n"
+    "                           never seen\n"
     "  -q, --quiet              no notes, only the status line and errors\n"
     "      --help, --version\n";
 
@@ -58,7 +59,7 @@ static const struct option longs[] = {{"job", 1, NULL, 'j'},
                                       {"spool", 1, NULL, O_SPOOL},
                                       {"without-node", 1, NULL, O_WITHOUT},
                                       {"local", 0, NULL, O_LOCAL},
-                                      {"keep", 0, NULL, O_KEEP},
+                                      {"keep", 2, NULL, O_KEEP},
                                       {"quiet", 0, NULL, 'q'},
                                       {"help", 0, NULL, O_HELP},
                                       {"version", 0, NULL, O_VERSION},
@@ -106,6 +107,12 @@ static int version(void)
     return 1;
 }
 
+static int take_keep(struct gather_options *o, const char *arg)
+{
+    o->keep = arg ? GATHER_KEEP_UNSEEN : GATHER_KEEP;
+    return arg && strcmp(arg, "unseen") ? usage("--keep knows unseen, not", arg) : 0;
+}
+
 static int take(struct gather_options *o, int c, const char *arg)
 {
     switch (c) {
@@ -125,7 +132,7 @@ static int take(struct gather_options *o, int c, const char *arg)
     case O_SPOOL: o->spool = arg; return 0;
     case O_WITHOUT: return add_without(o, arg);
     case O_LOCAL: o->local = 1; return 0;
-    case O_KEEP: o->keep = 1; return 0;
+    case O_KEEP: return take_keep(o, arg);
     case 'q': o->quiet = 1; return 0;
     case O_HELP: fputs(help, stdout); return 1;
     case O_VERSION: return version();

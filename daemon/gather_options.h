@@ -8,6 +8,12 @@
 #include "ident.h"
 #include "sink.h"
 
+enum gather_keep {
+    GATHER_TAKE = 0, /* the data are marked as read when all is written */
+    GATHER_KEEP,
+    GATHER_KEEP_UNSEEN /* as GATHER_KEEP if ranks were never seen */
+};
+
 struct gather_options {
     const char *key;
     const char *prefix;
@@ -21,7 +27,8 @@ struct gather_options {
     size_t n_meta;
     const char **without; /* owned array, borrowed texts */
     size_t n_without;
-    int keep, local, quiet;
+    enum gather_keep keep;
+    int local, quiet;
     char key_text[HL_KEY_MAX + 1];
     char prefix_text[512];
 };

@@ -175,6 +175,7 @@ static int name_unseen_ranks(struct hl_plan *p, const struct hl_index *x,
             continue;
         while (last + 1 < p->n_ranks && !seen[last + 1])
             last++;
+        p->n_unseen += last - r + 1;
         if (last == r)
             bad = hl_plan_missing(p, e, "rank %llu: never seen", (unsigned long long)r);
         else

@@ -197,7 +197,9 @@ static int round_prepare(const struct collect *c, struct round *r)
     if (!bad && r->is_remote && r->hosts.n > COLLECT_HOSTS_IN_LINE &&
         make_host_file(r, c->fallback_dir))
         return -1;
-    if (bad || collect_command(c, &r->hosts, r->file[0] ? r->file : NULL, &r->argv)) {
+    bad = bad || collect_command(c, &r->hosts, r->file[0] ? r->file : NULL, &r->argv) ||
+          (c->keep_unseen && texts_add(&r->argv, "--keep=unseen"));
+    if (bad) {
         fprintf(stderr, "heapline-run: cannot start heapline-gather: is it installed?\n");
         return -1;
     }
@@ -345,6 +347,7 @@ enum collected collect_run(struct collect *c)
     } else if (how == COLLECTED_NOTHING) {
         attempt_tell_held(&first.attempt);
     }
+    c->ranks_unseen = last->attempt.words.ranks_unseen;
     if (how != COLLECTED_NOTHING && last->is_remote)
         tell_place(c, &last->attempt.words, &last->hosts, &before);
     round_fini(&first);

@@ -17,6 +17,8 @@ struct collect {
     const char *sockets; /* list for --socket */
     const char *spool;   /* of the private collector, or NULL */
     int spool_is_far;    /* it may be on other nodes alone */
+    int keep_unseen;     /* nodes may be left: keep the data if ranks were never seen */
+    int ranks_unseen;    /* set by collect_run */
     int has_collector;   /* one answered, private or not */
     const char *fallback_dir;
     const struct texts *hosts;    /* empty: this node alone */

@@ -159,7 +159,8 @@ static int finish(struct run *r)
                         .has_collector = s->has_collector,
                         .fallback_dir = s->fallback_dir,
                         .hosts = &r->hosts,
-                        .without = &r->without};
+                        .without = &r->without,
+                        .keep_unseen = r->kind == LAUNCH_NONE && !r->hosts.n};
     if (r->hosts_are_hidden && !session_saw_ranks(s)) {
         session_discard(s);
         c.spool = NULL;
@@ -175,6 +176,10 @@ static int finish(struct run *r)
         collect_tell_failure(&c);
         return -1;
     }
+    if (c.keep_unseen && c.ranks_unseen)
+        collect_tell_unknown(&c, "ranks were never seen, so the data are kept; if other "
+                                 "nodes have them, write all outputs on those and this "
+                                 "node with");
     if (s->o->report && collect_report(&c))
         how = COLLECTED_INCOMPLETE;
     return how == COLLECTED_WHOLE ? 0 : -1;

@@ -52,7 +52,8 @@ static int keep_private(struct session *s, struct hl_err *e)
 /* Samples are the collector's work. */
 static void tell_no_timeline(const struct session *s)
 {
-    if (s->o->interval && !s->has_collector && !s->o->socket && !s->o->quiet)
+    if (s->o->interval && !s->has_collector && !s->is_elsewhere && !s->o->socket &&
+        !s->o->quiet)
         fprintf(stderr, "heapline-run: no collector on this node: its processes have no "
                         "timeline\n");
 }

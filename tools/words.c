@@ -43,7 +43,8 @@ void words_output(struct words *w, const char *line)
     if (behind(line, "heapline-gather: complete"))
         w->how = COLLECTED_WHOLE;
     else if (behind(line, "heapline-gather: incomplete"))
-        w->how = COLLECTED_INCOMPLETE;
+        w->how = COLLECTED_INCOMPLETE,
+        w->ranks_unseen = strstr(line, " never seen)") != 0;
     else if (behind(line, "heapline-gather: started"))
         w->started = 1;
     else if ((s = behind(line, "heapline-gather: lost ")) && s[strspn(s, " ")])

@@ -12,6 +12,7 @@ enum collected { COLLECTED_WHOLE = 0, COLLECTED_INCOMPLETE = 1, COLLECTED_NOTHIN
 
 struct words {
     enum collected how; /* by the status line; nothing without one */
+    int ranks_unseen;   /* the status line counts ranks that were never seen */
     int started;        /* all processes have met */
     int complained;     /* the gather itself said on stderr what is wrong */
     struct texts lost;  /* nodes it lost: names, or "#K" */
