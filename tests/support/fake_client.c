@@ -17,6 +17,7 @@
  *             exit=N  _exit=N  kill=SIGNAL  exec   end (exec: another image)
  *             nopage, nopid  hello without a page; with a start time not ours
  *             interval=MS    hellos ask for samples
+ *             loaded=S       the page says that its agent is S seconds older
  * hostile:    noseal, badsize, badrows, fds=N, raw=HEX, catalog=ID:BASE:FIRST,
  *             refused (print the sentence)
  * others:     keeper, gather, state, ended=PID:KIND:STATUS, index=MS, pull=ID,
@@ -638,6 +639,8 @@ static void with_value(const char *a, const char *v)
         print_stream((uint32_t)number);
     else if (IS("points"))
         print_points((uint32_t)number);
+    else if (IS("loaded"))
+        page->load_mono_ns -= number * 1000000000;
     else if (IS("interval"))
         interval_ns = number * 1000000;
     else if (IS("say"))
