@@ -96,8 +96,8 @@ static void folder_work(struct hl_task *t)
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *de;
     while (dir && (de = readdir(dir)))
-        if (ends_with(de->d_name, ".spool") || ends_with(de->d_name, ".points") || ends_with(de->d_name, ".bad") ||
-            strcmp(de->d_name, "taken") == 0)
+        if (ends_with(de->d_name, ".spool") || ends_with(de->d_name, ".points") ||
+            ends_with(de->d_name, ".bad") || strcmp(de->d_name, "taken") == 0)
             unlinkat(fd, de->d_name, 0);
     if (dir)
         closedir(dir);
