@@ -46,9 +46,9 @@ struct hl_job {
     size_t n_open; /* in memory */
     uint32_t n_keepers, n_keepers_ever;
     size_t n_gathers;
-    size_t n_tasks; /* work under way in a lane that knows the job */
+    size_t n_tasks;        /* work under way in a lane that knows the job */
     size_t n_point_writes; /* of its processes' timelines */
-    int is_loading; /* folded members, for an index */
+    int is_loading;        /* folded members, for an index */
     uint64_t spool_bytes;
     uint64_t n_rows, n_dropped, n_lost; /* of processes that ended since the start */
     int taken;
