@@ -8,7 +8,7 @@ bed=$srcdir/tests/support/nodes.sh
 victim=$builddir/victim
 check="$python $srcdir/tests/support/check_export.py"
 bed_up=$bed bed_down=("$bed" down)
-background=
+background= mpirun= # to be killed at the end
 
 skip_unless_cluster() { # COMMAND...: what else must be there
     [ "$(id -u)" = 0 ] || skip_all "nodes need root"
@@ -33,7 +33,7 @@ cluster_environment() {
 }
 cleanup() {
     local p
-    for p in $background; do kill -9 "$p" 2>/dev/null; done
+    for p in $background $mpirun; do kill -9 "$p" 2>/dev/null; done
     [ -z "$TESTBED_STATE" ] || timeout 60 "${bed_down[@]}" >/dev/null 2>&1
     rm -rf "$T" "$TESTBED_STATE"
 }

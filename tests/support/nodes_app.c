@@ -21,6 +21,7 @@ enum { NAMES_MAX = 256 };
 
 static int rank, size = 1;
 
+#ifndef WITH_MPI
 static void from_environment(void)
 {
     static const char *const names[][2] = {
@@ -36,6 +37,7 @@ static void from_environment(void)
         return;
     }
 }
+#endif
 
 static void begin(int *argc, char ***argv)
 {
