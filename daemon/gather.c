@@ -396,8 +396,9 @@ static int lead(struct gather *g, struct hl_err *e)
     }
     tell_notes(g);
     tell_status(g);
-    int keep =
-        g->o.keep == GATHER_KEEP || (g->o.keep == GATHER_KEEP_UNSEEN && g->plan.n_unseen);
+    /* What was left out comes later: then the others' data are needed again. */
+    int keep = g->o.n_without || g->o.keep == GATHER_KEEP ||
+               (g->o.keep == GATHER_KEEP_UNSEEN && g->plan.n_unseen);
     if (g->comm->ops->end(g->comm, keep ? WRITTEN_BUT_KEEP : WRITTEN, &ignored)) {
         fprintf(stderr,
                 "heapline-gather: the outputs are written, but not all nodes could be "

@@ -324,6 +324,9 @@ static enum collected once_more(const struct collect *c, struct round *first,
         how = round_run(&again, second);
         if (how == COLLECTED_NOTHING)
             attempt_tell_held(&second->attempt);
+        else if (lost.n)
+            collect_tell_command(c, "the data are kept; when all nodes are back, write "
+                                    "them with");
     } else {
         attempt_tell_held(&first->attempt);
     }
