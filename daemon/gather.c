@@ -24,7 +24,7 @@
 
 /* What rank 0 tells the others at the end. */
 enum { WRITTEN = 0, FAILED = 1, WRITTEN_BUT_KEEP = 2 };
-enum { WAIT_ALIVE_MS = 1000, MAX_SINKS = 3 };
+enum { WAIT_ALIVE_MS = 1000, MAX_SINKS = 3, DAMAGED_MAX = 100 };
 
 struct gather {
     struct gather_options o;
@@ -37,9 +37,10 @@ struct gather {
     struct hl_sink *sink[MAX_SINKS];
     char file[MAX_SINKS][1024];
     size_t n_sinks;
-    uint64_t n_nulls, n_replaced; /* for the notes */
-    size_t n_committed;           /* outputs that have their names */
-    int others_are_away;          /* they could not be told that all is written */
+    uint64_t n_nulls, n_replaced;   /* for the notes */
+    size_t n_committed;             /* outputs that have their names */
+    const struct hl_entry *damaged; /* whose frames could not be read */
+    int others_are_away;            /* they could not be told that all is written */
 };
 
 static const char *env(const char *name)
@@ -271,6 +272,7 @@ static int comm_tick(void *comm, struct hl_err *e)
 /* From here on the sinks have threads of their own. */
 static int pour(struct gather *g, const struct hl_run *run, struct hl_err *e)
 {
+    struct hl_err ignored;
     size_t stride = hl_catalog_stride(&g->plan.catalog);
     struct hl_pour p = {.from = {.comm = g->comm,
                                  .source = &g->source,
@@ -281,6 +283,8 @@ static int pour(struct gather *g, const struct hl_run *run, struct hl_err *e)
                             g->comm, e);
     int bad = !p.out || hl_pour(&p, e);
     hl_outlets_close(p.out);
+    if (bad && p.damaged && hl_pull_drain(&p.from, &ignored) == 0)
+        g->damaged = p.damaged;
     return bad ? -1 : 0;
 }
 
@@ -386,9 +390,26 @@ static void tell_lost(const struct gather *g)
     fflush(stdout);
 }
 
+/* Damaged frames of one process must not keep the others' from being written. */
+static int write_what_is_sound(struct gather *g, struct hl_err *e)
+{
+    for (int i = 0; i < DAMAGED_MAX; i++) {
+        g->damaged = NULL;
+        *e = (struct hl_err){0};
+        if (plan(g, e) == 0 && write_outputs(g, e) == 0)
+            return 0;
+        if (!g->damaged)
+            return -1;
+        if (hl_index_leave_out(&g->index, (size_t)(g->damaged - g->index.entry), e->text))
+            return hl_fail(e, ENOMEM, "no memory left");
+        hl_plan_fini(&g->plan);
+    }
+    return -1;
+}
+
 static int lead(struct gather *g, struct hl_err *e)
 {
-    int bad = take_indices(g, e) || plan(g, e) || write_outputs(g, e);
+    int bad = take_indices(g, e) || write_what_is_sound(g, e);
     struct hl_err ignored = {0};
     if (bad) {
         tell_lost(g);
@@ -397,7 +418,8 @@ static int lead(struct gather *g, struct hl_err *e)
     tell_notes(g);
     tell_status(g);
     /* What was left out comes later: then the others' data are needed again. */
-    int keep = g->o.n_without || g->o.keep == GATHER_KEEP ||
+    int keep = g->o.n_without || g->index.n_unread || g->plan.n_damaged ||
+               g->o.keep == GATHER_KEEP ||
                (g->o.keep == GATHER_KEEP_UNSEEN && g->plan.n_unseen);
     if (g->comm->ops->end(g->comm, keep ? WRITTEN_BUT_KEEP : WRITTEN, &ignored)) {
         fprintf(stderr,

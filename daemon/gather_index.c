@@ -212,17 +212,34 @@ static int get_gaps(struct joining *j)
     return 0;
 }
 
-/* An entry that counts here: its losses do, too. */
-static void add_gaps(struct joining *j, uint32_t unit)
+/* What a unit lacks, its entry lacks here. */
+static int add_gaps(struct joining *j, uint32_t unit, size_t entry)
 {
+    struct hl_index *x = j->x;
     struct hl_reader r = hl_reader_on(j->gaps, j->n_gaps * GAP_BYTES);
     for (size_t i = 0; i < j->n_gaps; i++) {
-        uint64_t of = hl_get_u64(&r), dropped = hl_get_u64(&r), lost = hl_get_u64(&r);
+        uint64_t of = hl_get_u64(&r);
+        struct hl_index_gap g = {.entry = entry};
+        g.n_dropped = hl_get_u64(&r);
+        g.n_lost = hl_get_u64(&r);
         if (of != unit)
             continue;
-        j->x->n_dropped += dropped;
-        j->x->n_lost += lost;
+        struct hl_index_gap *p = realloc(x->gap, (x->n_gaps + 1) * sizeof *p);
+        if (!p)
+            return -1;
+        x->gap = p;
+        p[x->n_gaps++] = g;
     }
+    return 0;
+}
+
+static void forget_gaps(struct hl_index *x, size_t entry)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < x->n_gaps; i++)
+        if (x->gap[i].entry != entry)
+            x->gap[n++] = x->gap[i];
+    x->n_gaps = n;
 }
 
 static int take_rank_away(struct hl_index *x, struct hl_entry *t)
@@ -237,13 +254,39 @@ static int take_rank_away(struct hl_index *x, struct hl_entry *t)
     return n < 0 ? -1 : add_note(x, text);
 }
 
+/* Both tell of one image: what only one of them has must not go unseen. */
+static int choose_entry(struct joining *j, size_t at, const struct hl_entry *t)
+{
+    struct hl_index *x = j->x;
+    struct hl_entry *old = &x->entry[at];
+    uint32_t both = (old->flags | t->flags) & (HL_PROC_HEAP | HL_PROC_FRAMES);
+    uint64_t n = old->n_rows, k = t->n_rows;
+    char *text;
+    if (k > n || (k == n && (t->flags & both) == both && (old->flags & both) != both)) {
+        *old = *t;
+        forget_gaps(x, at);
+        if (add_gaps(j, t->unit, at))
+            return -1;
+    }
+    if (n == k || !n || !k)
+        return 0;
+    x->n_unread++;
+    return asprintf(&text,
+                    "process %d on %s: two nodes have it, with %llu and %llu frames; the "
+                    "larger part is here",
+                    (int)t->pid, x->hosts.name[t->host], (unsigned long long)n,
+                    (unsigned long long)k) < 0
+               ? -1
+               : add_note(x, text);
+}
+
 static int add_entry(struct joining *j, const struct hl_entry *t, uint64_t image)
 {
     struct hl_index *x = j->x;
     const uint32_t *known = hl_images_find(&x->images, image);
-    if (known && *known != j->node)
-        return 0;
-    if (!known && hl_images_add(&x->images, image, j->node))
+    if (known && x->entry[*known].node != j->node)
+        return choose_entry(j, *known, t);
+    if (!known && hl_images_add(&x->images, image, (uint32_t)x->n))
         return -1;
     if (x->n == x->cap) {
         size_t cap = x->cap ? x->cap + x->cap / 2 : 64;
@@ -254,9 +297,7 @@ static int add_entry(struct joining *j, const struct hl_entry *t, uint64_t image
         x->cap = cap;
     }
     x->entry[x->n++] = *t;
-    if (j->n_gaps)
-        add_gaps(j, t->unit);
-    return 0;
+    return j->n_gaps ? add_gaps(j, t->unit, x->n - 1) : 0;
 }
 
 static int get_entries(struct joining *j)
@@ -330,7 +371,25 @@ static int by_csv(const void *pa, const void *pb, void *index)
 void hl_index_done(struct hl_index *x)
 {
     hl_images_fini(&x->images);
+    for (size_t i = 0; i < x->n_gaps; i++) {
+        x->n_dropped += x->gap[i].n_dropped;
+        x->n_lost += x->gap[i].n_lost;
+    }
     qsort_r(x->entry, x->n, sizeof *x->entry, by_csv, x);
+}
+
+int hl_index_leave_out(struct hl_index *x, size_t entry, const char *why)
+{
+    struct hl_entry *t = &x->entry[entry];
+    char rank[32] = "", *text;
+    if (t->rank >= 0)
+        snprintf(rank, sizeof rank, "rank %d, ", (int)t->rank);
+    int n = asprintf(&text, "%llu frames of %sprocess %d on %s: damaged: %s",
+                     (unsigned long long)t->n_rows, rank, (int)t->pid,
+                     x->hosts.name[t->host], why);
+    t->n_rows = t->bytes = 0;
+    x->n_unread++;
+    return n < 0 ? -1 : add_note(x, text);
 }
 
 void hl_index_init(struct hl_index *x)
@@ -349,6 +408,7 @@ void hl_index_fini(struct hl_index *x)
     hl_catalog_fini(&(struct hl_catalog){.metrics = x->hosts, .paths = x->bare});
     hl_images_fini(&x->images);
     free(x->note);
+    free(x->gap);
     free(x->catalog);
     free(x->entry);
     memset(x, 0, sizeof *x);

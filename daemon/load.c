@@ -129,6 +129,7 @@ int hl_load(struct hl_loaded *l, struct hl_spool_pool *pool, uid_t uid, const ch
     } else if (!v.has_head) {
         hl_fail(e, HL_ERR_FORMAT, "%s: its head is wrong", name);
     } else {
+        l->flags |= l->spool->is_damaged ? HL_PROC_NOTE_DAMAGED : 0;
         count_points(l, pool, name);
         return 0;
     }

@@ -20,7 +20,8 @@ struct state {
     struct hl_batch *batch; /* being filled */
 
     struct hl_stream stream;
-    size_t *map; /* of stream.catalog's cells; NULL: they are the same */
+    const struct hl_entry *entry; /* whose it is */
+    size_t *map;                  /* of stream.catalog's cells; NULL: they are the same */
     uint64_t mapped;
     int has_map;
 
@@ -91,6 +92,8 @@ static int on_row(void *ctx, const struct hl_stream *st, const double *cells,
                   size_t n_metrics, size_t n_paths, struct hl_err *e)
 {
     struct state *s = ctx;
+    if (st->n_rows > s->entry->n_rows)
+        return hl_fail(e, HL_ERR_FORMAT, "more frames than were announced");
     double *row = remap(s, st, e) ? NULL : next_row(s, e);
     if (!row)
         return -1;
@@ -108,13 +111,27 @@ static int on_row(void *ctx, const struct hl_stream *st, const double *cells,
 }
 
 /* The rows must be those that were announced: sinks have made room for them. */
-static int check_rows(const struct state *s, const struct hl_entry *t, struct hl_err *e)
+static int check_rows(struct state *s, const struct hl_entry *t, struct hl_err *e)
 {
     if (s->stream.n_rows == t->n_rows)
         return 0;
+    s->p->damaged = t;
     return hl_fail(e, HL_ERR_FORMAT,
                    "process %d: %llu frames came where %llu were announced", (int)t->pid,
                    (unsigned long long)s->stream.n_rows, (unsigned long long)t->n_rows);
+}
+
+static int feed(struct state *s, const struct hl_entry *t, const uint8_t *p, uint64_t n,
+                struct hl_err *e)
+{
+    struct hl_err why = {0};
+    s->entry = t;
+    if (!hl_stream_feed(&s->stream, p, n, on_row, s, &why))
+        return 0;
+    if (why.code == HL_ERR_FORMAT && !hl_outlets_failed(s->p->out))
+        s->p->damaged = t;
+    *e = why;
+    return -1;
 }
 
 static int pour_stream(struct state *s, const struct hl_entry *t, struct hl_err *e)
@@ -123,8 +140,7 @@ static int pour_stream(struct state *s, const struct hl_entry *t, struct hl_err 
     for (uint64_t at = 0; at < t->bytes && !bad;) {
         const uint8_t *bytes;
         uint64_t n = 0;
-        bad = hl_pull_next(&s->p->from, &bytes, &n, e) ||
-              hl_stream_feed(&s->stream, bytes, n, on_row, s, e);
+        bad = hl_pull_next(&s->p->from, &bytes, &n, e) || feed(s, t, bytes, n, e);
         at += n;
     }
     bad = bad || flush(s, HL_ITEM_ROWS, e) || check_rows(s, t, e);

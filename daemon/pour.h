@@ -14,6 +14,7 @@ struct hl_pour {
     struct hl_pull_from from;
     const struct hl_run *run;
     struct hl_outlets *out;
+    const struct hl_entry *damaged; /* set by hl_pour: whose frames cannot be read */
 };
 
 /* Everything from begin to finish of all sinks.  0 or -1; the caller commits or

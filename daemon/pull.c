@@ -92,6 +92,16 @@ int hl_pull_next(struct hl_pull_from *p, const uint8_t **bytes, uint64_t *n,
     return answer(p, (int)(p->n_taken++ % HL_SLOTS), bytes, n, e);
 }
 
+int hl_pull_drain(struct hl_pull_from *p, struct hl_err *e)
+{
+    const uint8_t *bytes;
+    uint64_t n;
+    while (p->n_taken < p->n_asked)
+        if (answer(p, (int)(p->n_taken++ % HL_SLOTS), &bytes, &n, e))
+            return -1;
+    return 0;
+}
+
 int hl_pull_one(struct hl_pull_from *p, uint32_t node, const struct hl_want *want,
                 const uint8_t **bytes, uint64_t *n, struct hl_err *e)
 {

@@ -35,6 +35,9 @@ uint64_t hl_pull_bytes(const struct hl_plan *p, const struct hl_entry *t, uint64
 int hl_pull_next(struct hl_pull_from *p, const uint8_t **bytes, uint64_t *n,
                  struct hl_err *e);
 
+/* Wait for what is under way and leave it.  0 or -1. */
+int hl_pull_drain(struct hl_pull_from *p, struct hl_err *e);
+
 /* One piece of any kind, asked for and waited for while none is under way. */
 int hl_pull_one(struct hl_pull_from *p, uint32_t node, const struct hl_want *want,
                 const uint8_t **bytes, uint64_t *n, struct hl_err *e);

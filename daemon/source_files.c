@@ -77,6 +77,15 @@ static int feed_file(struct hl_source *s, int fd, const char *name, struct hl_st
     return 0;
 }
 
+/* Rows that neither part has are lost, but for those the sender dropped itself. */
+static void count_rows(const struct hl_stream *st, struct hl_proc *p)
+{
+    uint64_t gap = hl_stream_gap(st);
+    p->n_rows = st->n_rows;
+    p->n_dropped = st->n_dropped > p->n_dropped ? st->n_dropped : p->n_dropped;
+    p->n_lost = gap > p->n_dropped ? gap - p->n_dropped : 0;
+}
+
 /* A file's frames join an image that is known by its heap agent, or by what a
  * collector got of it before it went away. */
 static int join_rows(struct hl_source *s, struct hl_unit *u, struct hl_proc *p, int fd,
@@ -91,8 +100,7 @@ static int join_rows(struct hl_source *s, struct hl_unit *u, struct hl_proc *p, 
     hl_buf_fini(&st.pending);
     if (!bad) {
         feed_file(s, fd, name, &st, &file_bytes);
-        p->n_rows = st.n_rows;
-        p->n_dropped = st.n_dropped > p->n_dropped ? st.n_dropped : p->n_dropped;
+        count_rows(&st, p);
         p->flags |= HL_PROC_FRAMES;
         free(f->rows);
         f->rows = strdup(name);
@@ -242,6 +250,21 @@ static int ends_with(const char *s, const char *end)
     return n >= k && !strcmp(s + n - k, end);
 }
 
+/* A regular file's descriptor; -1: it is named, unless it has just gone. */
+static int open_file(struct hl_source *s, const char *name)
+{
+    struct stat st;
+    int fd = open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        return fd;
+    if (fd >= 0 || errno != ENOENT)
+        hl_source_note(s, "fallback file %s: cannot be read: %s", name,
+                       fd >= 0 ? "it is no regular file" : strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
 int hl_source_scan_files(struct hl_source *s, const struct hl_source_options *o,
                          struct hl_err *e)
 {
@@ -269,7 +292,7 @@ int hl_source_scan_files(struct hl_source *s, const struct hl_source_options *o,
         if ((!rows && !page) || strncmp(de->d_name, prefix, n))
             continue;
         snprintf(name, sizeof name, "%s/%s", dir, de->d_name);
-        int f = open(name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        int f = open_file(s, name);
         if (f < 0)
             continue;
         bad = rows ? add_rows_file(s, f, name, o, e) : add_page_file(s, f, name, o, e);

@@ -160,7 +160,12 @@ static void enter_file(struct hl_job *j, struct hl_found_file *file)
     id = hl_job_add(j, file->pid, file->start_ticks, file->image);
     if (id < 0 || !file->loaded)
         return;
-    if (file->loaded->spool->cut_bytes) {
+    if (file->loaded->spool->is_damaged) {
+        hl_log(&j->d->log, HL_LOG_WARNING, "spools damaged", NULL,
+               "spool %s: damaged; %llu bytes, but for the end, cannot be read",
+               file->loaded->spool->name,
+               (unsigned long long)file->loaded->spool->cut_bytes);
+    } else if (file->loaded->spool->cut_bytes) {
         j->d->count.torn_tails++;
         hl_log(&j->d->log, HL_LOG_NOTICE, "torn tails cut", NULL,
                "spool %s: a torn tail of %llu bytes was cut", file->loaded->spool->name,

@@ -81,3 +81,6 @@ EXTRA_DIST += tests/system/gather-faults.test
 
 TESTS += tests/system/interval.test
 EXTRA_DIST += tests/system/interval.test
+
+TESTS += tests/system/gather-damage.test
+EXTRA_DIST += tests/system/gather-damage.test

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs on several nodes.
-nodes_tests = tests/system/gather-retry.test
-TESTS += $(nodes_tests)
-EXTRA_DIST += $(nodes_tests)
+TESTS += tests/system/gather-retry.test
+EXTRA_DIST += tests/system/gather-retry.test
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/test_launch tests/unit/test_attempt
 TESTS += tests/unit/test_launch tests/unit/test_attempt

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t child_pid, came;
+static int is_prepared;
 
 static const int passed_on[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
                                 SIGUSR1, SIGUSR2, SIGALRM};
@@ -29,6 +30,19 @@ static void pass_on(int sig, siginfo_t *info, void *context)
     if (child_pid > 0 && info->si_code <= 0)
         kill((pid_t)child_pid, sig);
     errno = saved;
+}
+
+/* As they were, for COMMAND: who started us may ignore the end of children, and we
+ * look for it; a limit of file sizes is an error here, not a death. */
+static struct sigaction old_chld, old_xfsz;
+
+void child_prepare(void)
+{
+    struct sigaction by_default = {.sa_handler = SIG_DFL},
+                     ignore = {.sa_handler = SIG_IGN};
+    sigaction(SIGCHLD, &by_default, &old_chld);
+    sigaction(SIGXFSZ, &ignore, &old_xfsz);
+    is_prepared = 1;
 }
 
 static void catch_signals(struct sigaction *old)
@@ -56,6 +70,10 @@ int child_start(char *const *argv, char *const *envp, pid_t *pid)
     if (*pid == 0) {
         for (int i = 0; i < N_PASSED; i++)
             sigaction(passed_on[i], &old[i], NULL);
+        if (is_prepared) {
+            sigaction(SIGCHLD, &old_chld, NULL);
+            sigaction(SIGXFSZ, &old_xfsz, NULL);
+        }
         sigprocmask(SIG_SETMASK, &before, NULL);
         execvpe(argv[0], argv, envp);
         why = errno;

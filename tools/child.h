@@ -10,6 +10,10 @@
 
 #include <sys/types.h>
 
+/* Once, before the first child: signals whose inherited disposition would keep us from
+ * our work; COMMAND gets them back as they were. */
+void child_prepare(void);
+
 /* Start it.  0 and *pid, or the errno value of what failed (ENOENT: not found). */
 int child_start(char *const *argv, char *const *envp, pid_t *pid);
 

@@ -218,6 +218,7 @@ static int outer(const struct run_options *o)
 int main(int argc, char **argv)
 {
     struct run_options o;
+    child_prepare();
     int r = run_options_parse(&o, argc, argv);
     if (r) {
         run_options_fini(&o);

@@ -7,6 +7,7 @@
 #include "path.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +92,7 @@ int hl_outputs_check(const char *prefix, struct hl_err *e)
     if (!*last || !strcmp(last, ".") || !strcmp(last, ".."))
         return hl_fail(e, EINVAL, "the output prefix '%s' has no file name", prefix);
     int n = snprintf(name, sizeof name, "%s.json", prefix);
-    if (n < 0 || (size_t)n >= sizeof name)
+    if (n < 0 || (size_t)n >= sizeof name || strlen(last) + strlen(".json") > NAME_MAX)
         return hl_fail(e, ENAMETOOLONG, "the output prefix is too long");
     if (hl_out_begin(&probe, name, 0, &why)) {
         errno = why.code;

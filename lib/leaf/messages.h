@@ -239,7 +239,8 @@ enum hl_proc_flags {
     HL_PROC_HEAP = 1,     /* its heap agent said hello or left a page */
     HL_PROC_FRAMES = 2,   /* its client library said hello */
     HL_PROC_UNSHARED = 4, /* the hello's flag: a kill may have lost frames */
-    HL_PROC_NOTE_BYPASSED = 8
+    HL_PROC_NOTE_BYPASSED = 8,
+    HL_PROC_NOTE_DAMAGED = 32 /* its spool: frames behind a place are not readable */
 };
 struct hl_proc {
     uint32_t id;               /* for PULL */

@@ -336,42 +336,6 @@ static int scan(struct hl_spool *s, int fd, uint8_t *buf, hl_spool_visit_fn *vis
     }
 }
 
-static int cut_tail(struct hl_spool *s, int fd, struct hl_err *e)
-{
-    struct stat st;
-    if (!s->size)
-        return hl_fail(e, HL_ERR_FORMAT, "%s is no spool: it has no head", s->name);
-    if (fstat(fd, &st))
-        return fail_code(e, -errno, s->name);
-    s->cut_bytes = (uint64_t)st.st_size - s->size;
-    if (s->cut_bytes && ftruncate(fd, (off_t)s->size))
-        return fail_code(e, -errno, s->name);
-    return 0;
-}
-
-int hl_spool_load(struct hl_spool *s, struct hl_spool_pool *pool, const char *name,
-                  hl_spool_visit_fn *visit, void *ctx, struct hl_err *e)
-{
-    int fd = -1, r = -1;
-    uint8_t *buf = malloc(SCAN_BYTES);
-    if (hl_spool_init(s, pool, name) || !buf) {
-        fail_code(e, -ENOMEM, name);
-        goto out;
-    }
-    s->made = 1;
-    fd = openat(pool->root, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    r = fd < 0 ? fail_code(e, -errno, name) : scan(s, fd, buf, visit, ctx, e);
-    if (!r)
-        r = cut_tail(s, fd, e);
-out:
-    if (fd >= 0)
-        close(fd);
-    free(buf);
-    if (r)
-        hl_spool_fini(s);
-    return r;
-}
-
 /* ---- has it ended? ---- */
 
 enum { END_BYTES = 16384 }; /* RECORD, BYE and LOSS are far smaller */
@@ -395,19 +359,86 @@ static int is_end(const uint8_t *p, size_t n)
     return final;
 }
 
-int hl_spool_is_finished(int fd, uint64_t size)
+static void visit_all(const uint8_t *p, size_t n, hl_spool_visit_fn *visit, void *ctx)
+{
+    struct hl_wire_header h;
+    const uint8_t *body;
+    for (size_t at = 0, k; at < n; at += k) {
+        if (hl_wire_next(p + at, n - at, HL_IN_SPOOL, HL_STATE_FILE, &h, &body, &k))
+            return;
+        visit(ctx, &h, body);
+    }
+}
+
+/* Read the end of a file of size bytes, from `from` on at most, for the last words of
+ * its process; visit gets them.  1, 0, or a negative errno. */
+static int visit_end(int fd, uint64_t size, uint64_t from, hl_spool_visit_fn *visit,
+                     void *ctx)
 {
     uint8_t *buf = malloc(END_BYTES);
-    size_t n = size < END_BYTES ? (size_t)size : END_BYTES;
+    size_t n = size - from < END_BYTES ? (size_t)(size - from) : END_BYTES;
     int r = buf ? hl_path_pread_all(fd, buf, n, (off_t)(size - n)) : -ENOMEM;
     if (r > 0)
         r = 0; /* it has become shorter */
     else if (r == 0)
-        for (size_t i = 0; i + HL_WIRE_HEADER < n && !r; i++)
+        for (size_t i = 0; i + HL_WIRE_HEADER < n && !r; i++) {
             r = buf[i] == (HL_WIRE_MAGIC & 0xff) && buf[i + 1] == HL_WIRE_MAGIC >> 8 &&
                 buf[i + 3] == HL_MSG_RECORD && is_end(buf + i, n - i);
+            if (r && visit)
+                visit_all(buf + i, n - i, visit, ctx);
+        }
     free(buf);
     return r < 0 && r != -ENOMEM ? -EIO : r;
+}
+
+int hl_spool_is_finished(int fd, uint64_t size)
+{
+    return visit_end(fd, size, 0, NULL, NULL);
+}
+
+/* ---- a tail ---- */
+
+/* A tail that ends with the last words of its process was not torn: something in the
+ * middle is damaged, and what follows is left for who can mend it. */
+static int cut_tail(struct hl_spool *s, int fd, hl_spool_visit_fn *visit, void *ctx,
+                    struct hl_err *e)
+{
+    struct stat st;
+    if (!s->size)
+        return hl_fail(e, HL_ERR_FORMAT, "%s is no spool: it has no head", s->name);
+    if (fstat(fd, &st))
+        return fail_code(e, -errno, s->name);
+    s->cut_bytes = (uint64_t)st.st_size - s->size;
+    s->is_damaged =
+        s->cut_bytes && visit_end(fd, (uint64_t)st.st_size, s->size, visit, ctx) > 0;
+    if (s->is_damaged)
+        s->size = (uint64_t)st.st_size; /* nothing is ever written over it */
+    else if (s->cut_bytes && ftruncate(fd, (off_t)s->size))
+        return fail_code(e, -errno, s->name);
+    return 0;
+}
+
+int hl_spool_load(struct hl_spool *s, struct hl_spool_pool *pool, const char *name,
+                  hl_spool_visit_fn *visit, void *ctx, struct hl_err *e)
+{
+    int fd = -1, r = -1;
+    uint8_t *buf = malloc(SCAN_BYTES);
+    if (hl_spool_init(s, pool, name) || !buf) {
+        fail_code(e, -ENOMEM, name);
+        goto out;
+    }
+    s->made = 1;
+    fd = openat(pool->root, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    r = fd < 0 ? fail_code(e, -errno, name) : scan(s, fd, buf, visit, ctx, e);
+    if (!r)
+        r = cut_tail(s, fd, visit, ctx, e);
+out:
+    if (fd >= 0)
+        close(fd);
+    free(buf);
+    if (r)
+        hl_spool_fini(s);
+    return r;
 }
 
 /* ---- read ---- */

@@ -185,8 +185,10 @@ static int take_message(struct hl_stream *s, unsigned type, const uint8_t *body,
     case HL_MSG_ROWS: return take_rows(s, body, n, fn, ctx, e);
     case HL_MSG_HELLO: return cut_chain(s, 0, e);
     case HL_MSG_BYE:
-        if (hl_decode_bye(body, n, &bye) == 0 && bye.n_dropped > s->n_dropped)
-            s->n_dropped = bye.n_dropped;
+        if (hl_decode_bye(body, n, &bye) == 0) {
+            s->n_dropped = bye.n_dropped > s->n_dropped ? bye.n_dropped : s->n_dropped;
+            s->n_told = bye.n_rows > s->n_told ? bye.n_rows : s->n_told;
+        }
         return 0;
     default: return hl_fail(e, HL_ERR_FORMAT, "a message of type %u in a stream", type);
     }

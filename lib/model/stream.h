@@ -29,6 +29,7 @@ struct hl_stream {
     uint64_t n_rows;     /* rows delivered */
     uint64_t used_bytes; /* complete, sound messages consumed so far */
     uint64_t n_dropped;  /* told by a BYE */
+    uint64_t n_told;     /* rows in all, as a BYE says */
     double *row;         /* of the row under way */
     size_t row_cap;
     uint64_t part_row, part_next; /* of a row that comes in parts */
@@ -43,6 +44,12 @@ typedef int hl_row_fn(void *ctx, const struct hl_stream *s, const double *cells,
 
 /* A zeroed structure is a fresh decoder. */
 void hl_stream_fini(struct hl_stream *s);
+
+/* Rows that were numbered and did not come, dropped ones included. */
+static inline uint64_t hl_stream_gap(const struct hl_stream *s)
+{
+    return (s->n_told > s->next_row ? s->n_told : s->next_row) - s->n_rows;
+}
 
 /* Take out all names that came, parents added where a chain was left.  Leaves
  * the stream without catalogs.  0 or -1 (no memory). */

@@ -2,12 +2,13 @@
  *
  * Fallback files of a run of any size, without running it:
  *
- *   make_rows FOLDER KEY FIRST LAST SIZE FRAMES PATHS [without-pages]
+ *   make_rows FOLDER KEY FIRST LAST SIZE FRAMES PATHS [without-pages | gap=N]
  *
  * Ranks FIRST to LAST of SIZE.  Cells are times of whole nanoseconds, the metrics
  * step and mpi_rank; cell c of frame f of rank r, beyond the metrics, is
  * ((r * 7919 + f * 104729 + c * 1299709) % 1000000007) / 1e9 seconds.  Each process
- * has a heap page, too: rank r allocated r + 3 times.
+ * has a heap page, too: rank r allocated r + 3 times.  gap=N: frames 0 to N - 1 are
+ * not in the files.
  */
 #include "heap_page.h"
 #include "ident.h"
@@ -28,7 +29,7 @@ enum { METRICS = 2, FIRST_PID = 1000, BODY = 1 << 18 };
 
 struct plan {
     const char *dir, *key;
-    uint64_t first, last, size, frames, paths;
+    uint64_t first, last, size, frames, paths, gap;
     int pages;
 };
 
@@ -120,7 +121,7 @@ static void put_rows(const struct plan *p, uint64_t rank, int fd)
     double *row = malloc(stride * sizeof *row);
     if (!row || !at_once)
         DIE("rows too long");
-    for (uint64_t f = 0; f < p->frames;) {
+    for (uint64_t f = p->gap; f < p->frames;) {
         uint64_t n = p->frames - f < at_once ? p->frames - f : at_once;
         for (uint64_t i = 0; i < n; i++) {
             fill_row(row, p, rank, f + i);
@@ -177,7 +178,10 @@ int main(int argc, char **argv)
                      .size = strtoull(argv[5], NULL, 10),
                      .frames = strtoull(argv[6], NULL, 10),
                      .paths = strtoull(argv[7], NULL, 10),
-                     .pages = argc < 9};
+                     .gap = argc > 8 && !strncmp(argv[8], "gap=", 4)
+                                ? strtoull(argv[8] + 4, NULL, 10)
+                                : 0};
+    p.pages = argc < 9 || p.gap;
     if (!hl_fallback_dir(argv[1], (uint32_t)geteuid(), dir, sizeof dir) ||
         (mkdir(dir, 0700) && errno != EEXIST))
         DIE("%s: %s", dir, strerror(errno));

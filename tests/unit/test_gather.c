@@ -136,6 +136,23 @@ START_TEST(an_image_that_two_nodes_tell_of_counts_once)
 }
 END_TEST
 
+START_TEST(of_two_nodes_that_tell_of_an_image_the_larger_part_counts)
+{
+    const struct unit a[] = {{0, 10, 1, 5, 0, 77, HL_PROC_FRAMES, 0}};
+    const struct unit b[] = {{0, 10, 1, 9, 0, 77, HL_PROC_FRAMES, 0}};
+    const struct unit c[] = {{0, 10, 1, 7, 0, 77, HL_PROC_FRAMES, 0}};
+    add_node(&x, 0, "h", a, 1, "m", "p", 1);
+    add_node(&x, 1, "h", b, 1, "m", "p", 1);
+    add_node(&x, 2, "h", c, 1, "m", "p", 1);
+    hl_index_done(&x);
+    ck_assert_uint_eq(x.n, 1);
+    ck_assert_uint_eq(x.entry[0].n_rows, 9);
+    ck_assert_uint_eq(x.entry[0].node, 1);
+    ck_assert_uint_eq(x.n_unread, 2);
+    ck_assert_uint_eq(x.n_notes, 2);
+}
+END_TEST
+
 START_TEST(a_damaged_index_is_refused_at_any_cut)
 {
     const struct unit a[] = {{0, 10, 1, 5, 0, 1, 0, 0}, {1, 11, 1, 5, 2, 2, 0, 0}};
@@ -451,6 +468,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, nodes_are_joined_in_the_order_of_the_csv);
     tcase_add_test(t, an_image_that_two_nodes_tell_of_counts_once);
+    tcase_add_test(t, of_two_nodes_that_tell_of_an_image_the_larger_part_counts);
     tcase_add_test(t, a_damaged_index_is_refused_at_any_cut);
     tcase_add_test(t, a_large_index_needs_64_bytes_a_process);
     tcase_add_test(t, images_are_found_among_many);
