@@ -22,6 +22,7 @@ enum {
     BATCH = 64,      /* points of one write */
     HELD_MAX = 256,  /* while the disk does not take them */
     HELD_MS = 2000,  /* before they are written */
+    LOADING_MS = 10, /* until it is looked again whether a former spool is read */
     RETRY_MS = 1000, /* of one that has ended, whose last points were not taken */
     ROOM = HL_WIRE_HEADER + 64 + HL_KEY_MAX
 };
@@ -333,6 +334,10 @@ static void tick(struct hl_timeline *t, int64_t now)
     if (p->state != HL_PROCESS_ALIVE) {
         hl_due_remove(&p->d->due, &t->due);
         flush(t);
+        return;
+    }
+    if (p->loading) { /* where its series ended is not known yet */
+        hl_due_put(&p->d->due, &t->due, now + LOADING_MS * MS);
         return;
     }
     hl_process_watch(p);

@@ -198,7 +198,7 @@ static int note_all(struct hl_spool *s, const uint8_t *p, size_t n)
 int hl_spool_note(struct hl_spool *s, const uint8_t *p, size_t n, uint64_t *at)
 {
     *at = s->size;
-    return note_all(s, p, n);
+    return s->is_damaged ? -EBADMSG : note_all(s, p, n);
 }
 
 /* ---- the file ---- */
@@ -411,9 +411,7 @@ static int cut_tail(struct hl_spool *s, int fd, hl_spool_visit_fn *visit, void *
     s->cut_bytes = (uint64_t)st.st_size - s->size;
     s->is_damaged =
         s->cut_bytes && visit_end(fd, (uint64_t)st.st_size, s->size, visit, ctx) > 0;
-    if (s->is_damaged)
-        s->size = (uint64_t)st.st_size; /* nothing is ever written over it */
-    else if (s->cut_bytes && ftruncate(fd, (off_t)s->size))
+    if (s->cut_bytes && !s->is_damaged && ftruncate(fd, (off_t)s->size))
         return fail_code(e, -errno, s->name);
     return 0;
 }

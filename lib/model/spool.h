@@ -53,7 +53,8 @@ struct hl_spool {
     uint64_t stream_bytes;  /* CATALOG and ROWS messages */
     uint64_t catalog_bytes; /* CATALOG messages */
     uint64_t cut_bytes;     /* of a torn tail, cut by hl_spool_load */
-    int is_damaged;         /* sound words of its end follow: nothing was cut */
+    int is_damaged;         /* sound words of its end follow: nothing was cut, and
+                             * nothing is taken any more (-EBADMSG) */
     struct hl_spool_extent *extent;
     size_t n_extents;
     struct hl_spool_catalog *catalog;

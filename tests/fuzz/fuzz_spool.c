@@ -67,7 +67,15 @@ static void as_spool(const uint8_t *data, size_t n)
         uint64_t size = s.size, stream = s.stream_bytes;
         size_t k = seed_message(3, row, sizeof row);
         uint64_t at;
-        if (hl_spool_note(&s, row, k, &at) || hl_spool_write(&s, row, k, at))
+        int r = hl_spool_note(&s, row, k, &at);
+        if (r != (s.is_damaged ? -EBADMSG : 0))
+            abort();
+        if (s.is_damaged) { /* it is left as it is */
+            hl_spool_fini(&s);
+            unlinkat(root, name, 0);
+            return;
+        }
+        if (hl_spool_write(&s, row, k, at))
             abort();
         hl_spool_fini(&s);
         if (hl_spool_load(&s, &pool, name, NULL, NULL, &e) || s.size != size + k ||
