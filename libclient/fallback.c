@@ -43,8 +43,7 @@ static int create(struct hl_fallback *f, const struct hl_setup *s,
         return -1;
     hl_process_file_name(s->key, hello->pid, hello->image, ".rows", name);
     f->fd = hl_high_fd(
-        openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_CLOEXEC,
-               0600));
+        openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (f->fd < 0)
         hl_say(s, "%s in %s cannot be made: %s", name, s->fallback,
                strerrordesc_np(errno));
@@ -52,11 +51,12 @@ static int create(struct hl_fallback *f, const struct hl_setup *s,
     return f->fd < 0 ? -1 : 0;
 }
 
-static int over_limit(const struct hl_fallback *f, size_t n)
+/* There the kernel would kill the program. */
+static int over_limit(uint64_t at, size_t n)
 {
     struct rlimit r;
     return getrlimit(RLIMIT_FSIZE, &r) == 0 && r.rlim_cur != RLIM_INFINITY &&
-           (f->size > r.rlim_cur || n > r.rlim_cur - f->size);
+           (at > r.rlim_cur || n > r.rlim_cur - at);
 }
 
 int hl_fallback_append(struct hl_fallback *f, const struct hl_setup *s, const void *p,
@@ -65,13 +65,13 @@ int hl_fallback_append(struct hl_fallback *f, const struct hl_setup *s, const vo
     ssize_t done;
     if (!f->open || !hl_fd_is(f->fd, f->id))
         return -1;
-    if (over_limit(f, n)) {
+    if (over_limit(f->size, n)) {
         hl_say(s, "rows dropped: the file in %s is at the limit of its size",
                s->fallback);
         return -1;
     }
     do
-        done = hl_sys_write(f->fd, p, n);
+        done = hl_sys_pwrite(f->fd, p, n, (off_t)f->size);
     while (done < 0 && errno == EINTR);
     if (done == (ssize_t)n) {
         f->size += n;
@@ -85,18 +85,38 @@ int hl_fallback_append(struct hl_fallback *f, const struct hl_setup *s, const vo
     return -1;
 }
 
-static int write_hello(struct hl_fallback *f, const struct hl_setup *s,
-                       const struct hl_hello *hello)
+enum { BYE_BYTES = HL_WIRE_HEADER + 16 };
+
+static int write_head(struct hl_fallback *f, const struct hl_setup *s,
+                      const struct hl_hello *hello, const struct hl_bye *bye)
 {
-    uint8_t bytes[HL_HELLO_CAP];
+    uint8_t bytes[HL_HELLO_CAP + BYE_BYTES];
     struct hl_hello h = *hello;
     h.flags = HL_HELLO_FALLBACK;
-    int64_t n = hl_encode_hello(bytes, sizeof bytes, &h);
-    return n < 0 ? -1 : hl_fallback_append(f, s, bytes, (size_t)n);
+    int64_t n = hl_encode_hello(bytes, HL_HELLO_CAP, &h);
+    if (n < 0 || hl_encode_bye(bytes + n, BYE_BYTES, bye) != BYE_BYTES)
+        return -1;
+    f->bye_at = (uint64_t)n;
+    return hl_fallback_append(f, s, bytes, (size_t)n + BYE_BYTES);
+}
+
+void hl_fallback_count(const struct hl_fallback *f, const struct hl_bye *bye)
+{
+    uint8_t bytes[BYE_BYTES];
+    if (!f->open || !hl_fd_is(f->fd, f->id) || over_limit(f->bye_at, sizeof bytes) ||
+        hl_encode_bye(bytes, sizeof bytes, bye) != BYE_BYTES)
+        return;
+    for (size_t n = 0; n < sizeof bytes;) {
+        ssize_t done =
+            hl_sys_pwrite(f->fd, bytes + n, sizeof bytes - n, (off_t)(f->bye_at + n));
+        if (done == 0 || (done < 0 && errno != EINTR))
+            return;
+        n += done > 0 ? (size_t)done : 0;
+    }
 }
 
 int hl_fallback_open(struct hl_fallback *f, const struct hl_setup *s,
-                     const struct hl_hello *hello)
+                     const struct hl_hello *hello, const struct hl_bye *bye)
 {
     if (f->open)
         return 0;
@@ -105,19 +125,19 @@ int hl_fallback_open(struct hl_fallback *f, const struct hl_setup *s,
     f->open = 1;
     f->size = 0;
     f->id = hl_fd_id(f->fd);
-    if (write_hello(f, s, hello) == 0)
+    if (write_head(f, s, hello, bye) == 0)
         return 0;
     hl_fallback_close(f);
     return -1;
 }
 
 void hl_fallback_greet_again(struct hl_fallback *f, const struct hl_setup *s,
-                             const struct hl_hello *hello)
+                             const struct hl_hello *hello, const struct hl_bye *bye)
 {
     if (!f->open || !hl_fd_is(f->fd, f->id) || hl_sys_ftruncate(f->fd, 0))
         return;
     f->size = 0;
-    if (write_hello(f, s, hello))
+    if (write_head(f, s, hello, bye))
         hl_fallback_close(f); /* rows without a hello are nobody's */
 }
 

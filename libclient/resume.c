@@ -235,12 +235,13 @@ static int copy_rows(struct hl_sender *d, struct hl_bytes *to)
 
 int hl_sender_to_file(struct hl_sender *d)
 {
+    const struct hl_bye bye = {d->n_dropped, d->n_rows};
     struct hl_bytes held = {NULL, 0, 0};
     int e = -1;
     describe(d);
     if (!*d->setup.fallback || hl_bytes_add(&held, d->catalogs.p, d->catalogs.n) ||
         (d->ring.h && copy_rows(d, &held)) ||
-        hl_fallback_open(&d->file, &d->setup, &d->hello) ||
+        hl_fallback_open(&d->file, &d->setup, &d->hello, &bye) ||
         (held.n && hl_fallback_append(&d->file, &d->setup, held.p, held.n)))
         goto out;
     hl_say(&d->setup, "rows go to a file in %s from now on", d->setup.fallback);
@@ -278,6 +279,7 @@ void hl_sender_give_up(struct hl_sender *d)
         hl_say(&d->setup, "no collector: %llu rows lost", (unsigned long long)lost);
     d->n_dropped += lost;
     __atomic_store_n(&d->ring.h->n_dropped, d->n_dropped, __ATOMIC_RELAXED);
+    hl_sender_count_in_file(d);
     hl_ring_jump(&d->ring, d->ring.h->head);
 }
 
@@ -321,8 +323,9 @@ void hl_sender_start(struct hl_sender *d)
 void hl_sender_greet_again(struct hl_sender *d)
 {
     if (d->sink == HL_SINK_FILE && !d->n_rows) {
+        const struct hl_bye bye = {d->n_dropped, d->n_rows};
         describe(d);
-        hl_fallback_greet_again(&d->file, &d->setup, &d->hello);
+        hl_fallback_greet_again(&d->file, &d->setup, &d->hello, &bye);
     }
     if (d->sink != HL_SINK_COLLECTOR)
         return;

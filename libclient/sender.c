@@ -25,6 +25,14 @@ static void count(struct hl_sender *d, int dropped)
         __atomic_store_n(&d->ring.h->n_rows, d->n_rows, __ATOMIC_RELAXED);
         __atomic_store_n(&d->ring.h->n_dropped, d->n_dropped, __ATOMIC_RELAXED);
     }
+    if (dropped)
+        hl_sender_count_in_file(d);
+}
+
+void hl_sender_count_in_file(const struct hl_sender *d)
+{
+    const struct hl_bye bye = {d->n_dropped, d->n_rows};
+    hl_fallback_count(&d->file, &bye);
 }
 
 void hl_sender_drop(struct hl_sender *d)
@@ -276,7 +284,7 @@ static void say_bye(struct hl_sender *d)
     if (hl_encode_bye(bytes, sizeof bytes, &bye) < 0)
         return;
     if (d->sink == HL_SINK_FILE)
-        hl_fallback_append(&d->file, &d->setup, bytes, sizeof bytes);
+        hl_sender_count_in_file(d);
     else if (d->conn.state == HL_CONN_OPEN && d->ring.h->sent == d->ring.h->head)
         hl_conn_send(&d->conn, &v, 1); /* the counts are in the row buffer, too */
 }

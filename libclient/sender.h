@@ -55,6 +55,9 @@ int hl_sender_commit(struct hl_sender *d, const uint8_t *p, size_t n, size_t n_c
 /* A row that could not even be encoded. */
 void hl_sender_drop(struct hl_sender *d);
 
+/* Tell the fallback file, if there is one, what was dropped by now. */
+void hl_sender_count_in_file(const struct hl_sender *d);
+
 /* Send what is left, wait for its acknowledgement, say goodbye. */
 void hl_sender_finish(struct hl_sender *d);
 

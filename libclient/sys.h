@@ -23,7 +23,7 @@ int hl_sys_ftruncate(int fd, off_t size);
 int hl_sys_connect(int fd, const struct sockaddr *a, socklen_t n);
 ssize_t hl_sys_sendmsg(int fd, const struct msghdr *m, int flags);
 ssize_t hl_sys_recv(int fd, void *p, size_t n, int flags);
-ssize_t hl_sys_write(int fd, const void *p, size_t n);
+ssize_t hl_sys_pwrite(int fd, const void *p, size_t n, off_t at);
 int hl_sys_poll(struct pollfd *p, nfds_t n, int ms);
 #else
 /* CLOCK_MONOTONIC in nanoseconds. */
@@ -57,9 +57,9 @@ static inline ssize_t hl_sys_recv(int fd, void *p, size_t n, int flags)
 {
     return recv(fd, p, n, flags);
 }
-static inline ssize_t hl_sys_write(int fd, const void *p, size_t n)
+static inline ssize_t hl_sys_pwrite(int fd, const void *p, size_t n, off_t at)
 {
-    return write(fd, p, n);
+    return pwrite(fd, p, n, at);
 }
 static inline int hl_sys_poll(struct pollfd *p, nfds_t n, int ms)
 {

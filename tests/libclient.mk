@@ -42,6 +42,12 @@ bench-regions: tests/bench/regions
 	  $(SHELL) $(srcdir)/tests/bench/regions.sh tests/bench/regions
 .PHONY: bench-regions
 
-client_scripts = tests/system/libclient-symbols.test tests/system/libclient-use.test
+check_PROGRAMS += tests/support/deaf_frames
+tests_support_deaf_frames_SOURCES = tests/support/deaf_frames.c
+tests_support_deaf_frames_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/libclient
+tests_support_deaf_frames_LDADD = libheapline.la
+
+client_scripts = tests/system/libclient-symbols.test tests/system/libclient-use.test \
+  tests/system/fallback-full.test
 TESTS += $(client_scripts)
 EXTRA_DIST += $(client_scripts)

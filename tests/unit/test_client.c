@@ -101,11 +101,11 @@ ssize_t hl_sys_recv(int fd, void *p, size_t n, int flags)
     return fails(SEAM_RECV) ? -1 : recv(fd, p, n, flags);
 }
 
-ssize_t hl_sys_write(int fd, const void *p, size_t n)
+ssize_t hl_sys_pwrite(int fd, const void *p, size_t n, off_t at)
 {
     if (!fails(SEAM_WRITE))
-        return write(fd, p, n);
-    return seam.code ? -1 : write(fd, p, n / 2);
+        return pwrite(fd, p, n, at);
+    return seam.code ? -1 : pwrite(fd, p, n / 2, at);
 }
 
 /* With the clock set, 60 s of waiting take 60 short polls. */

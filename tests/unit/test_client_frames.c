@@ -514,6 +514,7 @@ START_TEST(failing_calls_lose_no_row_unseen)
     struct seen *x = see_file(file);
     ck_assert_uint_eq(x->n_rows + dropped, 20);
     ck_assert_uint_eq(hl_session.sender.n_dropped, dropped);
+    ck_assert_uint_eq(x->bye.n_dropped, dropped);
     ck_assert_uint_le(dropped, 1);
 }
 END_TEST
