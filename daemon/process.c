@@ -180,17 +180,21 @@ int hl_process_note_hello(struct hl_process *p, const uint8_t *body, size_t n)
     return hl_append_copy(p, out, HL_WIRE_HEADER + n);
 }
 
+struct hl_spool_head hl_process_spool_head(const struct hl_process *p)
+{
+    return (struct hl_spool_head){.format = HL_SPOOL_FORMAT,
+                                  .uid = p->job->user->uid,
+                                  .pid = p->pid,
+                                  .start_ticks = p->start_ticks,
+                                  .image = p->image,
+                                  .key = {p->job->key, strlen(p->job->key)}};
+}
+
 /* SPOOL and HELLO, the first bytes of every spool; the lane makes the file. */
 static int begin_spool(struct hl_process *p, const uint8_t *body, size_t n)
 {
     uint8_t first[HL_HELLO_CAP];
-    struct hl_job *j = p->job;
-    struct hl_spool_head head = {.format = HL_SPOOL_FORMAT,
-                                 .uid = j->user->uid,
-                                 .pid = p->pid,
-                                 .start_ticks = p->start_ticks,
-                                 .image = p->image,
-                                 .key = {j->key, strlen(j->key)}};
+    struct hl_spool_head head = hl_process_spool_head(p);
     int64_t used = hl_encode_spool_head(first, sizeof first, &head);
     int r = hl_append_copy(p, first, (size_t)used);
     return r ? r : hl_process_note_hello(p, body, n); /* one write for both */

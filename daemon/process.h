@@ -104,6 +104,9 @@ void hl_process_set_state(struct hl_process *p, enum hl_process_state s);
 /* Free what nobody needs to remember of an ended one, if so. */
 void hl_process_fold(struct hl_process *p);
 
+/* The head of its spool and of its points; the key is the job's. */
+struct hl_spool_head hl_process_spool_head(const struct hl_process *p);
+
 /* The record as it is now, from the page if there is one.  look: the end is what the
  * page says, also of one that is on its way out; record: of one that lives, none. */
 void hl_process_look(struct hl_process *p, int64_t now_ns, struct hl_record_msg *out);

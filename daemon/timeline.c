@@ -180,13 +180,7 @@ static void done(struct hl_task *task)
 /* The points file begins like the spool. */
 static size_t head_of(const struct hl_process *p, uint8_t *out)
 {
-    const struct hl_job *j = p->job;
-    struct hl_spool_head head = {.format = HL_SPOOL_FORMAT,
-                                 .uid = j->user->uid,
-                                 .pid = p->pid,
-                                 .start_ticks = p->start_ticks,
-                                 .image = p->image,
-                                 .key = {j->key, strlen(j->key)}};
+    struct hl_spool_head head = hl_process_spool_head(p);
     return (size_t)hl_encode_spool_head(out, ROOM, &head);
 }
 

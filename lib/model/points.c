@@ -107,29 +107,14 @@ uint64_t hl_points_count(const struct hl_spool_pool *pool, const char *name,
 
 /* ---- write ---- */
 
-static int put(const struct hl_spool_pool *pool, int fd, const uint8_t *p, size_t n,
-               uint64_t at)
-{
-    while (n) {
-        ssize_t k = pool->write(fd, p, n, (off_t)at);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return k ? -errno : -ENOSPC;
-        p += k;
-        at += (uint64_t)k;
-        n -= (size_t)k;
-    }
-    return 0;
-}
-
 /* A new file, or one whose head a crash has torn; never one that is not understood. */
 static int begin(const struct hl_spool_pool *pool, int fd,
                  const struct hl_points_write *w, struct layout *l)
 {
     if (l->size >= w->head_bytes)
         return -EBADMSG;
-    int r = ftruncate(fd, 0) ? -errno : put(pool, fd, w->head, w->head_bytes, 0);
+    int r = ftruncate(fd, 0) ? -errno
+                             : hl_spool_pool_write(pool, fd, w->head, w->head_bytes, 0);
     l->head = w->head_bytes;
     l->n = 0;
     return r;
@@ -158,7 +143,7 @@ static int write_to(const struct hl_spool_pool *pool, int fd, struct hl_points_w
     uint64_t first = w->at < 0 || (uint64_t)w->at > l.n ? l.n : (uint64_t)w->at;
     uint64_t at = l.head + first * HL_POINTS_MESSAGE;
     uint64_t end = at + w->n * HL_POINTS_MESSAGE;
-    r = put(pool, fd, w->messages, w->n * HL_POINTS_MESSAGE, at);
+    r = hl_spool_pool_write(pool, fd, w->messages, w->n * HL_POINTS_MESSAGE, at);
     if ((r || l.size > end) && ftruncate(fd, (off_t)(r ? at : end)) && !r)
         r = -errno;
     w->n_points = first + w->n;

@@ -212,10 +212,11 @@ int hl_spool_init(struct hl_spool *s, struct hl_spool_pool *pool, const char *na
     return s->name ? 0 : -1;
 }
 
-static int write_at(struct hl_spool *s, int fd, const uint8_t *p, size_t n, uint64_t at)
+int hl_spool_pool_write(const struct hl_spool_pool *pool, int fd, const uint8_t *p,
+                        size_t n, uint64_t at)
 {
     while (n) {
-        ssize_t k = s->pool->write(fd, p, n, (off_t)at);
+        ssize_t k = pool->write(fd, p, n, (off_t)at);
         if (k < 0 && errno == EINTR)
             continue;
         if (k <= 0)
@@ -252,7 +253,7 @@ int hl_spool_write(struct hl_spool *s, const uint8_t *p, size_t n, uint64_t at)
     if (s->failed && at > s->failed_at)
         return s->failed; /* behind a gap it would be lost to every reader */
     int fd = hl_spool_fd(s);
-    int r = fd < 0 ? fd : write_at(s, fd, p, n, at);
+    int r = fd < 0 ? fd : hl_spool_pool_write(s->pool, fd, p, n, at);
     if (!r)
         mark_dirty(s);
     /* What came of it is no message, but takes the room that others may need. */

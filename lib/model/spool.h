@@ -73,6 +73,10 @@ enum { HL_SPOOL_EXTENTS_MAX = 65536, HL_SPOOL_CATALOGS_MAX = 65536 };
 
 void hl_spool_pool_init(struct hl_spool_pool *p, int root, size_t max_open);
 
+/* n bytes at a place of a file of the pool, whole.  0 or a negative errno. */
+int hl_spool_pool_write(const struct hl_spool_pool *pool, int fd, const uint8_t *p,
+                        size_t n, uint64_t at);
+
 /* A spool whose file will be made by the first write; name is copied.  0 or -1
  * (no memory). */
 int hl_spool_init(struct hl_spool *s, struct hl_spool_pool *pool, const char *name);
