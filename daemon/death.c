@@ -244,6 +244,8 @@ void hl_death_save(struct hl_process *p)
     uint8_t out[HL_WIRE_HEADER * 3 + 4096];
     struct hl_bye bye = {p->n_dropped, p->tally.n_rows + p->n_dropped};
     struct hl_loss loss = {p->n_lost, (uint64_t)p->lost_reason};
+    if (hl_timeline_n_taken(p) > p->record->n_points)
+        p->record->n_points = hl_timeline_n_taken(p);
     int64_t n = hl_encode_record(out, sizeof out, p->record);
     if (p->n_dropped)
         n += hl_encode_bye(out + n, sizeof out - (size_t)n, &bye);
@@ -292,8 +294,8 @@ static void finish(struct hl_process *p)
                p->job->shown, (unsigned long long)p->n_lost, strerror(p->lost_reason));
     hl_process_close_descriptors(p);
     count_ended(p);
+    hl_timeline_end(p); /* the record counts its points */
     hl_death_save(p);
-    hl_timeline_end(p);
     hl_job_ended(p->job);
 }
 

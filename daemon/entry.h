@@ -30,10 +30,26 @@ struct hl_entry {
     uint64_t n_rows;
     uint64_t bytes; /* of its stream */
     uint64_t start_ticks;
-    uint64_t n_points; /* of its timeline */
+    uint64_t n_points : 40, n_points_lost : 24; /* of its timeline; of these, lost */
 };
 
 _Static_assert(sizeof(struct hl_entry) == 64, "an entry is 64 bytes");
+
+enum { HL_POINTS_LOST_MAX = (1 << 24) - 1 };
+#define HL_POINTS_MAX (((uint64_t)1 << 40) - 1)
+
+/* Points that can be read. */
+static inline uint64_t hl_entry_points(const struct hl_entry *e)
+{
+    return e->n_points - e->n_points_lost;
+}
+/* Of a timeline with more than can be counted here nothing is read. */
+static inline void hl_entry_set_points(struct hl_entry *e, uint64_t n, uint64_t lost)
+{
+    int fits = n <= HL_POINTS_MAX && lost <= HL_POINTS_LOST_MAX && lost <= n;
+    e->n_points = fits ? n : HL_POINTS_LOST_MAX;
+    e->n_points_lost = fits ? lost : HL_POINTS_LOST_MAX;
+}
 
 static inline unsigned hl_entry_ended(const struct hl_entry *e)
 {

@@ -40,6 +40,7 @@ struct gather {
     uint64_t n_nulls, n_replaced;   /* for the notes */
     size_t n_committed;             /* outputs that have their names */
     const struct hl_entry *damaged; /* whose frames could not be read */
+    uint64_t n_points_lost;         /* or so many of its points, if any */
     int others_are_away;            /* they could not be told that all is written */
 };
 
@@ -283,8 +284,10 @@ static int pour(struct gather *g, const struct hl_run *run, struct hl_err *e)
                             g->comm, e);
     int bad = !p.out || hl_pour(&p, e);
     hl_outlets_close(p.out);
-    if (bad && p.damaged && hl_pull_drain(&p.from, &ignored) == 0)
+    if (bad && p.damaged && hl_pull_drain(&p.from, &ignored) == 0) {
         g->damaged = p.damaged;
+        g->n_points_lost = p.n_points_lost;
+    }
     return bad ? -1 : 0;
 }
 
@@ -400,7 +403,10 @@ static int write_what_is_sound(struct gather *g, struct hl_err *e)
             return 0;
         if (!g->damaged)
             return -1;
-        if (hl_index_leave_out(&g->index, (size_t)(g->damaged - g->index.entry), e->text))
+        size_t at = (size_t)(g->damaged - g->index.entry);
+        if (g->n_points_lost)
+            hl_index_lose_points(&g->index, at, g->n_points_lost);
+        else if (hl_index_leave_out(&g->index, at, e->text))
             return hl_fail(e, ENOMEM, "no memory left");
         hl_plan_fini(&g->plan);
     }

@@ -46,7 +46,7 @@ static int put_entry(struct hl_buf *b, const struct hl_unit *u)
     hl_put_u32(&w, t->host);
     hl_put_u32(&w, t->flags);
     hl_put_u32(&w, t->hwm_pages);
-    hl_put_u32(&w, 0);
+    hl_put_u32(&w, t->n_points_lost);
     hl_put_u64(&w, t->n_rows);
     hl_put_u64(&w, t->bytes);
     hl_put_u64(&w, t->start_ticks);
@@ -313,13 +313,14 @@ static int get_entries(struct joining *j)
         t.host = hl_get_u32(r);
         t.flags = hl_get_u32(r);
         t.hwm_pages = hl_get_u32(r);
-        hl_get_u32(r);
+        t.n_points_lost = hl_get_u32(r) & HL_POINTS_LOST_MAX;
         t.n_rows = hl_get_u64(r);
         t.bytes = hl_get_u64(r);
         t.start_ticks = hl_get_u64(r);
-        t.n_points = hl_get_u64(r);
+        t.n_points = hl_get_u64(r) & HL_POINTS_MAX;
         uint64_t image = hl_get_u64(r);
-        if (t.catalog >= j->n_catalogs || t.host >= j->n_hosts || t.unit != i) {
+        if (t.catalog >= j->n_catalogs || t.host >= j->n_hosts || t.unit != i ||
+            t.n_points_lost > t.n_points) {
             r->fault = HL_WIRE_BAD_VALUE;
             return 0;
         }
@@ -390,6 +391,12 @@ int hl_index_leave_out(struct hl_index *x, size_t entry, const char *why)
     t->n_rows = t->bytes = 0;
     x->n_unread++;
     return n < 0 ? -1 : add_note(x, text);
+}
+
+void hl_index_lose_points(struct hl_index *x, size_t entry, uint64_t n)
+{
+    struct hl_entry *t = &x->entry[entry];
+    hl_entry_set_points(t, t->n_points, t->n_points_lost + n);
 }
 
 void hl_index_init(struct hl_index *x)

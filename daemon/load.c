@@ -4,8 +4,6 @@
  */
 #include "load.h"
 
-#include "points.h"
-
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -112,8 +110,11 @@ static void count_points(struct hl_loaded *l, const struct hl_spool_pool *pool,
                          const char *spool)
 {
     char name[PATH_MAX];
-    if (l->has_timeline && hl_points_name(spool, name, sizeof name) == 0)
-        l->n_points = hl_points_count(pool, name, &l->last_point_ns);
+    uint64_t told = l->record ? l->record->n_points : 0;
+    l->points.last = hl_point_lost();
+    if ((l->has_timeline || told) && hl_points_name(spool, name, sizeof name) == 0)
+        hl_points_count(pool, name, &l->points);
+    l->n_points_gone = told > l->points.n ? told - l->points.n : 0;
 }
 
 int hl_load(struct hl_loaded *l, struct hl_spool_pool *pool, uid_t uid, const char *name,

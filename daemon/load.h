@@ -8,6 +8,7 @@
 #define HL_LOAD_H
 
 #include "messages.h"
+#include "points.h"
 #include "spool.h"
 #include "tally.h"
 
@@ -20,8 +21,8 @@ struct hl_loaded {
     unsigned n_hellos;
     struct hl_record_msg *record; /* the last one; owned until taken */
     int has_timeline;             /* a hello wanted one */
-    uint64_t n_points;
-    int64_t last_point_ns;
+    struct hl_points_found points;
+    uint64_t n_points_gone; /* that its record counted, and its file lacks */
     uint64_t n_dropped, n_lost;
     int lost_reason;
     int has_slot;

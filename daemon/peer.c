@@ -369,6 +369,7 @@ static void take_record(struct hl_peer *p, const uint8_t *body, size_t n)
         hl_peer_refuse(p, HL_REFUSED_PROTOCOL, "RECORD: %s", hl_wire_strerror(code));
         return;
     }
+    m.n_points = 0; /* they are counted here */
     if (!proc->record)
         proc->record = malloc(sizeof m);
     if (proc->record)

@@ -141,7 +141,7 @@ static int is_timeline(const struct hl_plan *p, const struct hl_index *x, size_t
 {
     const struct hl_entry *t = &x->entry[i];
     uint64_t r = t->rank < 0 ? 0 : (uint64_t)t->rank;
-    return t->n_points && !(hl_plan_samples_are_frames(t) && p->rank[r] == i);
+    return hl_entry_points(t) && !(hl_plan_samples_are_frames(t) && p->rank[r] == i);
 }
 
 /* What processes were before an exec comes last, so that what they were in the end
@@ -234,7 +234,7 @@ static int unite(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
 
 uint64_t hl_plan_frames(const struct hl_entry *t)
 {
-    return t->n_rows ? t->n_rows : t->n_points;
+    return t->n_rows ? t->n_rows : hl_entry_points(t);
 }
 
 static void sum_up(struct hl_plan *p, const struct hl_index *x)
@@ -293,6 +293,27 @@ static int name_damaged(struct hl_plan *p, const struct hl_index *x, struct hl_e
     return 0;
 }
 
+static int name_lost_points(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
+{
+    for (size_t i = 0; i < x->n; i++) {
+        const struct hl_entry *t = &x->entry[i];
+        char rank[32] = "";
+        if (!t->n_points_lost)
+            continue;
+        if (t->rank >= 0)
+            snprintf(rank, sizeof rank, "rank %d, ", (int)t->rank);
+        p->n_damaged++;
+        if (hl_plan_missing(p, e,
+                            "timeline of %sprocess %d on %s: %llu points are damaged, "
+                            "dropped or gone, the other %llu are here",
+                            rank, (int)t->pid, x->hosts.name[t->host],
+                            (unsigned long long)t->n_points_lost,
+                            (unsigned long long)hl_entry_points(t)))
+            return -1;
+    }
+    return 0;
+}
+
 int hl_plan_make(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
 {
     memset(p, 0, sizeof *p);
@@ -300,7 +321,8 @@ int hl_plan_make(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
               name_unseen_ranks(p, x, e) || unite(p, x, e);
     if (!bad)
         sum_up(p, x);
-    bad = bad || name_bypassed(p, x, e) || name_damaged(p, x, e);
+    bad = bad || name_bypassed(p, x, e) || name_damaged(p, x, e) ||
+          name_lost_points(p, x, e);
     for (size_t i = 0; i < x->n_notes && !bad; i++)
         bad = hl_plan_missing(p, e, "%s", x->note[i]);
     if (!bad && x->n_lost)

@@ -27,7 +27,7 @@ struct hl_plan {
     size_t n_missing;
     size_t n_bypassed;       /* of these: heaps that never came through the agent */
     uint64_t n_unseen;       /* ranks that no process was */
-    size_t n_damaged;        /* spools of which a part cannot be read */
+    size_t n_damaged;        /* spools and timelines of which a part cannot be read */
     size_t n_twice;          /* ranks that more than one process recorded frames as */
     size_t n_heap, n_images; /* rows of the tables */
     size_t n_unshared;       /* killed processes whose kill may have lost frames */
@@ -41,7 +41,7 @@ extern const char *const hl_point_metrics[HL_N_POINT_METRICS];
 /* Are this entry's samples the frames of its rank? */
 static inline int hl_plan_samples_are_frames(const struct hl_entry *t)
 {
-    return !t->n_rows && t->n_points;
+    return !t->n_rows && hl_entry_points(t);
 }
 
 /* Frames that an entry gives its rank. */

@@ -189,6 +189,7 @@ static int pour_points(struct state *s, const struct hl_entry *t, int as_frames,
 {
     int (*take)(struct state *, const struct hl_point *, struct hl_err *) =
         as_frames ? point_row : keep_point;
+    uint64_t want = hl_entry_points(t), got = 0;
     s->step = 0;
     for (uint64_t left = t->n_points * HL_POINT_BYTES; left;) {
         const uint8_t *bytes;
@@ -198,10 +199,19 @@ static int pour_points(struct state *s, const struct hl_entry *t, int as_frames,
         for (uint64_t at = 0; at < n; at += HL_POINT_BYTES) {
             struct hl_point p;
             hl_point_get(bytes + at, &p);
+            if (hl_point_is_lost(&p) || got == want)
+                continue;
+            got++;
             if (take(s, &p, e))
                 return -1;
         }
         left -= n;
+    }
+    if (got < want) {
+        s->p->damaged = t;
+        s->p->n_points_lost = want - got;
+        return hl_fail(e, HL_ERR_FORMAT, "process %d: its timeline is damaged",
+                       (int)t->pid);
     }
     return flush(s, as_frames ? HL_ITEM_ROWS : HL_ITEM_POINTS, e);
 }
@@ -254,7 +264,7 @@ static int pour_timeline(struct state *s, const struct hl_entry *t, struct hl_er
     struct hl_item it = {.kind = HL_ITEM_TIMELINE,
                          .pid = t->pid,
                          .text = s->p->from.index->hosts.name[t->host],
-                         .n = t->n_points};
+                         .n = hl_entry_points(t)};
     return put(s, it, e) || pour_points(s, t, 0, e) ||
                    put(s, (struct hl_item){.kind = HL_ITEM_TIMELINE_END}, e)
                ? -1

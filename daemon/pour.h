@@ -15,6 +15,7 @@ struct hl_pour {
     const struct hl_run *run;
     struct hl_outlets *out;
     const struct hl_entry *damaged; /* set by hl_pour: whose frames cannot be read */
+    uint64_t n_points_lost;         /* likewise: or so many more points, if any */
 };
 
 /* Everything from begin to finish of all sinks.  0 or -1; the caller commits or

@@ -230,6 +230,24 @@ struct hl_process *hl_process_start(struct hl_job *j, const struct hl_hello *h,
 
 /* ---- an earlier life ---- */
 
+static void take_points(struct hl_process *p, const struct hl_loaded *l)
+{
+    char name[2 * HL_NAME_CAP] = "";
+    struct hl_log_about about = {p->job->shown, (int64_t)p->job->user->uid, p->pid};
+    if (l->points.n > p->n_points) /* some were written since */
+        p->n_points = l->points.n;
+    p->n_points_bad += l->points.n_bad;
+    p->n_points_gone += l->n_points_gone;
+    if (l->points.last.time_ns > p->last_point_ns)
+        p->last_point_ns = l->points.last.time_ns;
+    if (!l->points.n_bad && !l->n_points_gone)
+        return;
+    hl_points_name(l->spool->name, name, sizeof name);
+    hl_log(&p->d->log, HL_LOG_WARNING, "points lost", &about,
+           "%s/%s: %llu points damaged, %llu gone", p->d->set.spool, name,
+           (unsigned long long)l->points.n_bad, (unsigned long long)l->n_points_gone);
+}
+
 static void take_loaded(struct hl_process *p, struct hl_loaded *l)
 {
     for (int i = 0; i < 2; i++)
@@ -243,10 +261,7 @@ static void take_loaded(struct hl_process *p, struct hl_loaded *l)
         l->record = NULL;
     }
     p->flags |= l->flags;
-    if (l->n_points > p->n_points) /* some were written since */
-        p->n_points = l->n_points;
-    if (l->last_point_ns > p->last_point_ns)
-        p->last_point_ns = l->last_point_ns;
+    take_points(p, l);
     p->n_hellos += l->n_hellos;
     if (l->n_dropped > p->n_dropped)
         p->n_dropped = l->n_dropped;
@@ -664,7 +679,8 @@ void hl_process_describe(struct hl_process *p, struct hl_proc *out)
     out->catalog_bytes = p->written.catalogs;
     out->n_dropped = p->n_dropped;
     out->n_lost = p->n_lost;
-    out->n_points = p->n_points;
+    out->n_points = p->n_points + p->n_points_gone;
+    out->n_points_lost = p->n_points_bad + p->n_points_gone;
 }
 
 /* ---- samples ---- */

@@ -51,6 +51,8 @@ struct hl_process {
     uint32_t n_still;   /* samples since */
     struct hl_timeline *timeline; /* NULL: none is wanted; owned */
     uint64_t n_points;            /* of it, on the disk */
+    uint64_t n_points_bad;        /* of these, damaged */
+    uint64_t n_points_gone;       /* taken, but not there any more, or dropped */
     int64_t last_point_ns;        /* time of its newest, taken or found */
     uint64_t n_dropped, n_lost;
     int lost_reason;                 /* errno value, or 0 */

@@ -54,7 +54,7 @@ static void fill_entry(struct hl_entry *t, const struct hl_proc *p)
                                                            : (uint32_t)(hwm / HWM_PAGE);
     t->n_rows = p->n_rows;
     t->start_ticks = p->hello.start_ticks;
-    t->n_points = p->n_points;
+    hl_entry_set_points(t, p->n_points, p->n_points_lost);
 }
 
 /* What the whole run needs of single processes. */
@@ -457,6 +457,14 @@ static int question(struct hl_source *s, int slot, uint64_t at, uint64_t n,
     return ask_piece(s, s->unit[w->unit].proc, what, w->offset + at, n, e);
 }
 
+/* Points that the collector counted and has no more; rank 0 meets them. */
+static void put_lost_points(uint8_t *out, uint64_t n)
+{
+    const struct hl_point lost = hl_point_lost();
+    for (uint64_t at = 0; at + HL_POINT_BYTES <= n; at += HL_POINT_BYTES)
+        hl_point_put(out + at, &lost);
+}
+
 /* Take the next answer, whichever slot it is for; ask again for what it lacks. */
 static int answer(struct hl_source *s, struct hl_err *e)
 {
@@ -466,6 +474,10 @@ static int answer(struct hl_source *s, struct hl_err *e)
     memmove(s->question, s->question + 1, s->n_questions * sizeof *s->question);
     if (get_piece(s, q.n, s->slot[q.slot].bytes + q.at, &got, e))
         return -1;
+    if (!got && s->slot[q.slot].want.kind == HL_WANT_POINTS) {
+        put_lost_points(s->slot[q.slot].bytes + q.at, q.n);
+        got = q.n;
+    }
     if (!got)
         return hl_fail(e, HL_ERR_FORMAT, "the collector at %s has less than it said",
                        s->link.path);

@@ -36,7 +36,8 @@ struct hl_timeline {
     int64_t held_ns;     /* when the oldest of those held was taken */
     struct hl_buf held;  /* POINTS messages that wait */
     int64_t n_written;   /* in the file; -1: not known yet */
-    uint8_t writing;     /* some are on their way */
+    size_t n_flying;     /* on their way */
+    uint8_t writing;     /* some are */
     uint8_t again;       /* and more shall follow at once */
     uint8_t told_raised; /* that the wish is less than min_interval */
 };
@@ -123,6 +124,12 @@ static void work(struct hl_task *task)
     q->result = hl_points_write(&q->t->p->d->pool, q->name, &q->w);
 }
 
+static void count_dropped(struct hl_timeline *t, size_t n)
+{
+    t->p->d->count.points_dropped += n;
+    t->p->n_points_gone += n;
+}
+
 /* What was not taken comes again before what was added meanwhile. */
 static void hold_again(struct hl_timeline *t, struct write *q)
 {
@@ -131,7 +138,7 @@ static void hold_again(struct hl_timeline *t, struct write *q)
     q->bytes = later;
     if (hl_buf_left(&later) &&
         hl_buf_add(&t->held, hl_buf_data(&later), hl_buf_left(&later)))
-        t->p->d->count.points_dropped += hl_buf_left(&later) / HL_POINTS_MESSAGE;
+        count_dropped(t, hl_buf_left(&later) / HL_POINTS_MESSAGE);
 }
 
 /* Where the folder is not made yet, it will be with the spool. */
@@ -149,9 +156,26 @@ static void failed(struct hl_timeline *t, struct write *q)
     }
 }
 
+/* Somebody has made the file shorter, or it was not lost with its spool. */
+static void compare(struct hl_process *p, const struct write *q)
+{
+    struct hl_log_about about = {p->job->shown, (int64_t)p->job->user->uid, p->pid};
+    uint64_t want = p->n_points + q->w.n, have = q->w.n_points;
+    if (have >= want) {
+        uint64_t found = have - want;
+        p->n_points_gone -= found < p->n_points_gone ? found : p->n_points_gone;
+        return;
+    }
+    p->n_points_gone += want - have;
+    hl_log(&p->d->log, HL_LOG_WARNING, "points lost", &about,
+           "%s/%s: somebody has removed %llu points", p->d->set.spool, q->name,
+           (unsigned long long)(want - have));
+}
+
 static void wrote(struct hl_timeline *t, const struct write *q)
 {
     struct hl_process *p = t->p;
+    compare(p, q);
     t->n_written = (int64_t)q->w.n_points;
     p->n_points = q->w.n_points;
     p->job->spool_bytes += (uint64_t)q->w.grown;
@@ -164,6 +188,7 @@ static void done(struct hl_task *task)
     struct hl_timeline *t = q->t;
     struct hl_process *p = t->p;
     t->writing = 0;
+    t->n_flying = 0;
     p->job->n_point_writes--;
     p->d->n_point_writes--;
     if (q->result)
@@ -196,7 +221,7 @@ static void drop(struct hl_timeline *t, const char *why)
     struct hl_process *p = t->p;
     struct hl_log_about about = {p->job->shown, (int64_t)p->job->user->uid, p->pid};
     size_t n = hl_buf_left(&t->held) / HL_POINTS_MESSAGE;
-    p->d->count.points_dropped += n;
+    count_dropped(t, n);
     hl_buf_fini(&t->held);
     hl_log(&p->d->log, HL_LOG_WARNING, "points dropped", &about,
            "process %lld of job %s: %zu points dropped (%s)", (long long)p->pid,
@@ -216,6 +241,7 @@ static void send(struct hl_timeline *t, struct write *q)
                                     .n = hl_buf_left(&q->bytes) / HL_POINTS_MESSAGE,
                                     .at = t->n_written};
     t->writing = 1;
+    t->n_flying = q->w.n;
     p->job->n_point_writes++;
     p->d->n_point_writes++;
     hl_lane_add(&p->d->writes, &q->task);
@@ -277,7 +303,7 @@ static void add(struct hl_timeline *t, struct hl_point *v, int64_t now)
         t->held_ns = now;
     if ((!is_last && hl_buf_left(&t->held) >= HELD_MAX * HL_POINTS_MESSAGE) ||
         hl_buf_add(&t->held, m, sizeof m)) {
-        d->count.points_dropped++;
+        count_dropped(t, 1);
         return;
     }
     t->p->last_point_ns = v->time_ns;
@@ -368,9 +394,17 @@ void hl_timeline_end(struct hl_process *p)
 
 void hl_timeline_begin_again(struct hl_process *p)
 {
-    p->n_points = 0;
+    p->n_points_gone += p->n_points;
+    p->n_points = p->n_points_bad = 0;
     if (p->timeline)
         p->timeline->n_written = -1;
+}
+
+uint64_t hl_timeline_n_taken(const struct hl_process *p)
+{
+    const struct hl_timeline *t = p->timeline;
+    uint64_t n = p->n_points + p->n_points_gone;
+    return t ? n + t->n_flying + hl_buf_left(&t->held) / HL_POINTS_MESSAGE : n;
 }
 
 int hl_timeline_is_idle(const struct hl_process *p)

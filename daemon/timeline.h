@@ -19,8 +19,10 @@ void hl_timeline_ask(struct hl_process *p, int64_t wish_ns);
 void hl_timeline_meet(struct hl_process *p);
 /* The process has ended and its record is made: that is the last point. */
 void hl_timeline_end(struct hl_process *p);
-/* Its file is gone with its spool. */
+/* Its file may be gone with its spool. */
 void hl_timeline_begin_again(struct hl_process *p);
+/* Points that were taken of it, whatever became of them. */
+uint64_t hl_timeline_n_taken(const struct hl_process *p);
 /* Nothing of it waits for the disk. */
 int hl_timeline_is_idle(const struct hl_process *p);
 void hl_timeline_free(struct hl_process *p);

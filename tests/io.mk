@@ -82,5 +82,5 @@ EXTRA_DIST += tests/system/gather-faults.test
 TESTS += tests/system/interval.test
 EXTRA_DIST += tests/system/interval.test
 
-TESTS += tests/system/gather-damage.test
-EXTRA_DIST += tests/system/gather-damage.test
+TESTS += tests/system/gather-damage.test tests/system/timeline-damage.test
+EXTRA_DIST += tests/system/gather-damage.test tests/system/timeline-damage.test

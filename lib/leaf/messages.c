@@ -449,7 +449,8 @@ enum {
     R_END_KIND = 32,
     R_END_STATUS = 33,
     R_NOTES = 34,
-    R_TAGS_END = 35
+    R_POINTS = 35,
+    R_TAGS_END = 36
 };
 
 static void put_record_fields(struct hl_writer *w, const struct hl_record_msg *m)
@@ -471,6 +472,8 @@ static void put_record_fields(struct hl_writer *w, const struct hl_record_msg *m
     hl_put_field_u64(w, R_END_STATUS, (uint64_t)(int64_t)m->end.status);
     if (m->notes)
         hl_put_field_u64(w, R_NOTES, m->notes);
+    if (m->n_points)
+        hl_put_field_u64(w, R_POINTS, m->n_points);
 }
 
 static int take_record_field(const struct hl_field *f, struct hl_record_msg *m)
@@ -495,6 +498,7 @@ static int take_record_field(const struct hl_field *f, struct hl_record_msg *m)
         return e ? e : m->end.kind > HL_ENDED_SAMPLED ? HL_WIRE_BAD_VALUE : 0;
     case R_END_STATUS: return i32_field(f, INT32_MIN, &m->end.status);
     case R_NOTES: return u32_field(f, &m->notes);
+    case R_POINTS: return hl_field_u64(f, &m->n_points);
     default: return f->tag & HL_FIELD_CRITICAL ? HL_WIRE_BAD_FIELD : 0;
     }
 }
@@ -680,7 +684,8 @@ enum {
     P_DROPPED = 45,
     P_LOST = 46,
     P_POINTS = 47,
-    P_TAGS_END = 48
+    P_POINTS_LOST = 48,
+    P_TAGS_END = 49
 };
 
 int64_t hl_encode_proc(uint8_t *out, size_t cap, const struct hl_proc *m)
@@ -694,6 +699,7 @@ int64_t hl_encode_proc(uint8_t *out, size_t cap, const struct hl_proc *m)
     hl_put_field_u64(&w, P_DROPPED, m->n_dropped);
     hl_put_field_u64(&w, P_LOST, m->n_lost);
     hl_put_field_u64(&w, P_POINTS, m->n_points);
+    hl_put_field_u64(&w, P_POINTS_LOST, m->n_points_lost);
     put_hello_fields(&w, &m->hello);
     put_record_fields(&w, &m->heap);
     return hl_message_end(&w, HL_MSG_PROC);
@@ -710,6 +716,7 @@ static int take_proc_field(const struct hl_field *f, struct hl_proc *m)
     case P_DROPPED: return hl_field_u64(f, &m->n_dropped);
     case P_LOST: return hl_field_u64(f, &m->n_lost);
     case P_POINTS: return hl_field_u64(f, &m->n_points);
+    case P_POINTS_LOST: return hl_field_u64(f, &m->n_points_lost);
     default: break;
     }
     if (f->tag < H_TAGS_END)

@@ -185,7 +185,8 @@ size_t hl_end_text(const struct hl_end *e, char *out);
 struct hl_record_msg {
     struct hl_record record;
     struct hl_end end;
-    uint32_t notes; /* HL_PROC_NOTE_...: what only the page knew */
+    uint32_t notes;    /* HL_PROC_NOTE_...: what only the page knew */
+    uint64_t n_points; /* taken of its timeline; 0 none, or not told */
 };
 int64_t hl_encode_record(uint8_t *out, size_t cap, const struct hl_record_msg *m);
 int hl_decode_record(const uint8_t *body, size_t n, struct hl_record_msg *out);
@@ -201,6 +202,16 @@ struct hl_point {
     int64_t rss_bytes;                   /* -1 unknown */
     uint64_t allocs, frees;              /* UINT64_MAX unknown, like the heap */
 };
+/* What stands at the place of a point whose bytes are damaged or gone, in the answer
+ * to a PULL: none that was taken has a time before its process. */
+static inline struct hl_point hl_point_lost(void)
+{
+    return (struct hl_point){-1, -1, -1, -1, UINT64_MAX, UINT64_MAX};
+}
+static inline int hl_point_is_lost(const struct hl_point *p)
+{
+    return p->time_ns < 0;
+}
 /* One point as the bytes of a POINTS message, of which there are n in it, and of
  * the answer to a PULL of points. */
 void hl_point_put(uint8_t out[HL_POINT_BYTES], const struct hl_point *s);
@@ -252,7 +263,8 @@ struct hl_proc {
     uint64_t catalog_bytes;    /* CATALOG messages alone */
     uint64_t n_dropped;        /* rows the sender says it dropped */
     uint64_t n_lost;           /* rows known to be lost since */
-    uint64_t n_points;         /* of its timeline */
+    uint64_t n_points;         /* taken of its timeline */
+    uint64_t n_points_lost;    /* of these, damaged or gone since */
 };
 int64_t hl_encode_proc(uint8_t *out, size_t cap, const struct hl_proc *m);
 int hl_decode_proc(const uint8_t *body, size_t n, struct hl_proc *out);

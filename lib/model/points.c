@@ -33,7 +33,7 @@ struct layout {
     uint64_t head; /* bytes before the first point; 0: it has no head */
     uint64_t size; /* of the file */
     uint64_t n;    /* whole points */
-    int64_t last_ns;
+    struct hl_point last;
 };
 
 static const uint8_t *point_of(const uint8_t *p, size_t n)
@@ -53,28 +53,29 @@ static int is_last_whole(int fd, struct layout *l)
     off_t at = (off_t)(l->head + (l->n - 1) * HL_POINTS_MESSAGE);
     const uint8_t *body =
         hl_path_pread_all(fd, m, sizeof m, at) ? NULL : point_of(m, sizeof m);
-    struct hl_point v;
-    if (!body)
-        return 0;
-    hl_point_get(body, &v);
-    l->last_ns = v.time_ns;
-    return 1;
+    if (body)
+        hl_point_get(body, &l->last);
+    return body != NULL;
 }
 
 /* Bytes of the head, 0: there is none; or a negative errno. */
 static int64_t head_of(int fd)
 {
-    uint8_t buf[HEAD_MAX];
+    uint8_t buf[HEAD_MAX + 4 * HL_POINTS_MESSAGE];
     struct hl_wire_header h;
     const uint8_t *body;
     size_t used;
     ssize_t n = pread(fd, buf, sizeof buf, 0);
     if (n < 0)
         return -errno;
-    return hl_wire_next(buf, (size_t)n, HL_IN_SPOOL, HL_STATE_FILE, &h, &body, &used) ||
-                   h.type != HL_MSG_SPOOL
-               ? 0
-               : (int64_t)used;
+    if (hl_wire_next(buf, (size_t)n, HL_IN_SPOOL, HL_STATE_FILE, &h, &body, &used) == 0 &&
+        h.type == HL_MSG_SPOOL)
+        return (int64_t)used;
+    /* A damaged one is not needed where a point behind it is sound. */
+    for (used = HL_WIRE_HEADER; used + HL_POINTS_MESSAGE <= (size_t)n; used++)
+        if (point_of(buf + used, HL_POINTS_MESSAGE))
+            return (int64_t)used;
+    return 0;
 }
 
 /* A crash of the machine may leave a tail that is no points. */
@@ -84,7 +85,8 @@ static int look(int fd, struct layout *l)
     int64_t head = head_of(fd);
     if (head < 0 || fstat(fd, &st))
         return head < 0 ? (int)head : -errno;
-    *l = (struct layout){.head = (uint64_t)head, .size = (uint64_t)st.st_size};
+    *l = (struct layout){
+        .head = (uint64_t)head, .size = (uint64_t)st.st_size, .last = hl_point_lost()};
     if (head)
         l->n = (l->size - l->head) / HL_POINTS_MESSAGE;
     while (l->n && !is_last_whole(fd, l))
@@ -92,17 +94,29 @@ static int look(int fd, struct layout *l)
     return 0;
 }
 
-uint64_t hl_points_count(const struct hl_spool_pool *pool, const char *name,
-                         int64_t *last_ns)
+/* A file's descriptor and layout; -1 and errno: there is none. */
+static int open_to_read(const struct hl_spool_pool *pool, const char *name,
+                        struct layout *l)
 {
-    struct layout l = {0};
-    int fd = openat(pool->root, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0) {
-        look(fd, &l);
-        close(fd);
-    }
-    *last_ns = l.last_ns;
-    return l.n;
+    struct stat st;
+    int fd = openat(pool->root, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && look(fd, l) == 0)
+        return fd;
+    close(fd);
+    errno = ENOENT;
+    return -1;
+}
+
+struct hl_point hl_points_last(const struct hl_spool_pool *pool, const char *name)
+{
+    struct layout l;
+    int fd = open_to_read(pool, name, &l);
+    if (fd < 0)
+        return hl_point_lost();
+    close(fd);
+    return l.last;
 }
 
 /* ---- write ---- */
@@ -164,44 +178,72 @@ int hl_points_write(const struct hl_spool_pool *pool, const char *name,
 
 /* ---- read ---- */
 
-/* Points from first on, the bytes of them that lie from skip on; how many bytes, at
- * most max. */
-static int64_t read_some(int fd, const struct layout *l, uint64_t first, size_t skip,
-                         uint8_t *out, size_t max)
+/* The next messages, at most AT_ONCE; how many. */
+static size_t read_messages(int fd, const struct layout *l, uint64_t first, uint8_t *m)
+{
+    size_t n = l->n - first < AT_ONCE ? (size_t)(l->n - first) : AT_ONCE;
+    if (hl_path_pread_all(fd, m, n * HL_POINTS_MESSAGE,
+                          (off_t)(l->head + first * HL_POINTS_MESSAGE)))
+        memset(m, 0, n * HL_POINTS_MESSAGE); /* which is no message */
+    return n;
+}
+
+void hl_points_count(const struct hl_spool_pool *pool, const char *name,
+                     struct hl_points_found *out)
 {
     uint8_t m[AT_ONCE * HL_POINTS_MESSAGE];
-    uint64_t n = l->n - first < AT_ONCE ? l->n - first : AT_ONCE;
-    size_t used = 0;
-    if (hl_path_pread_all(fd, m, (size_t)n * HL_POINTS_MESSAGE,
-                          (off_t)(l->head + first * HL_POINTS_MESSAGE)))
-        return -EIO;
+    struct layout l;
+    int fd = open_to_read(pool, name, &l);
+    *out = (struct hl_points_found){.last = hl_point_lost()};
+    if (fd < 0)
+        return;
+    out->n = l.n;
+    out->last = l.last;
+    for (uint64_t at = 0, n; at < l.n; at += n) {
+        n = read_messages(fd, &l, at, m);
+        for (size_t i = 0; i < n; i++)
+            out->n_bad += !point_of(m + i * HL_POINTS_MESSAGE, HL_POINTS_MESSAGE);
+    }
+    close(fd);
+}
+
+/* Points from first on, the bytes of them that lie from skip on; how many bytes, at
+ * most max. */
+static size_t read_some(int fd, const struct layout *l, uint64_t first, size_t skip,
+                        uint8_t *out, size_t max)
+{
+    uint8_t m[AT_ONCE * HL_POINTS_MESSAGE], lost[HL_POINT_BYTES];
+    struct hl_point none = hl_point_lost();
+    size_t n = read_messages(fd, l, first, m), used = 0;
+    hl_point_put(lost, &none);
     for (size_t i = 0; i < n && used < max; i++, skip = 0) {
         const uint8_t *body = point_of(m + i * HL_POINTS_MESSAGE, HL_POINTS_MESSAGE);
         size_t k =
             HL_POINT_BYTES - skip < max - used ? HL_POINT_BYTES - skip : max - used;
-        if (!body)
-            return -EIO;
-        memcpy(out + used, body + skip, k);
+        memcpy(out + used, (body ? body : lost) + skip, k);
         used += k;
     }
-    return (int64_t)used;
+    return used;
+}
+
+static int is_for_now(int err)
+{
+    return err == EMFILE || err == ENFILE || err == ENOMEM;
 }
 
 int64_t hl_points_read(const struct hl_spool_pool *pool, const char *name,
                        uint64_t offset, uint8_t *out, size_t max)
 {
-    struct layout l = {0};
+    struct layout l;
     size_t n = 0;
-    int fd = openat(pool->root, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open_to_read(pool, name, &l);
     if (fd < 0)
-        return errno == ENOENT ? 0 : -errno;
-    int64_t r = look(fd, &l);
-    while (r >= 0 && n < max && (offset + n) / HL_POINT_BYTES < l.n) {
+        return is_for_now(errno) ? -errno : 0;
+    while (n < max && (offset + n) / HL_POINT_BYTES < l.n) {
         uint64_t at = offset + n;
-        r = read_some(fd, &l, at / HL_POINT_BYTES, (size_t)(at % HL_POINT_BYTES), out + n,
-                      max - n);
-        n += r > 0 ? (size_t)r : 0;
+        n += read_some(fd, &l, at / HL_POINT_BYTES, (size_t)(at % HL_POINT_BYTES),
+                       out + n, max - n);
     }
     close(fd);
-    return r < 0 ? r : (int64_t)n;
+    return (int64_t)n;
 }

@@ -35,12 +35,20 @@ struct hl_points_write {
 int hl_points_write(const struct hl_spool_pool *pool, const char *name,
                     struct hl_points_write *w);
 
-/* Whole points in the file, and the time of the last one; 0 where there is none. */
-uint64_t hl_points_count(const struct hl_spool_pool *pool, const char *name,
-                         int64_t *last_ns);
+struct hl_points_found {
+    uint64_t n;           /* places, up to the last sound one */
+    uint64_t n_bad;       /* of them, damaged */
+    struct hl_point last; /* the last one; hl_point_lost() where there is none */
+};
+/* What is in a file, all of which is read; nothing where there is none. */
+void hl_points_count(const struct hl_spool_pool *pool, const char *name,
+                     struct hl_points_found *out);
+/* Its last point alone; hl_point_lost() where there is none. */
+struct hl_point hl_points_last(const struct hl_spool_pool *pool, const char *name);
 
-/* At most max bytes of the points, HL_POINT_BYTES each, from an offset.  Returns how
- * many (0 at the end, or where there is no file), or a negative errno. */
+/* At most max bytes of the points, HL_POINT_BYTES each, from an offset;
+ * hl_point_lost() at the place of a damaged one.  Returns how many (0 at the end, or
+ * where there is no file), or a negative errno: not now. */
 int64_t hl_points_read(const struct hl_spool_pool *pool, const char *name,
                        uint64_t offset, uint8_t *out, size_t max);
 

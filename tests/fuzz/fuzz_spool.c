@@ -86,14 +86,14 @@ static void as_spool(const uint8_t *data, size_t n)
     unlinkat(root, name, 0);
 }
 
-/* The same bytes as a file of points: what is counted can be read, or is damaged, and
+/* The same bytes as a file of points: what is counted can be read, and
  * the series goes on, or the file is left alone. */
 static void as_points(const uint8_t *data, size_t n)
 {
     struct hl_spool_pool pool;
     uint8_t head[256], point[HL_POINTS_MESSAGE], out[1000];
     struct hl_points_write w = {.head = head, .messages = point, .n = 1, .at = -1};
-    int64_t last;
+    struct hl_points_found found;
     hl_spool_pool_init(&pool, root, 4);
     int fd = openat(root, name, O_RDWR | O_CREAT | O_TRUNC, 0600);
     if (fd < 0 || (n && write(fd, data, n) != (ssize_t)n))
@@ -101,14 +101,16 @@ static void as_points(const uint8_t *data, size_t n)
     close(fd);
     w.head_bytes = seed_message(0, head, sizeof head);
     seed_message(28, point, sizeof point);
-    uint64_t had = hl_points_count(&pool, name, &last);
+    hl_points_count(&pool, name, &found);
+    uint64_t had = found.n;
     int64_t got = hl_points_read(&pool, name, 7, out, sizeof out);
     int64_t all = had ? (int64_t)had * HL_POINT_BYTES - 7 : 0;
-    if (got >= 0 && got != (all < (int64_t)sizeof out ? all : (int64_t)sizeof out))
+    if (found.n_bad > had || hl_point_is_lost(&found.last) != !had ||
+        got != (all < (int64_t)sizeof out ? all : (int64_t)sizeof out))
         abort();
     int r = hl_points_write(&pool, name, &w);
-    if ((r && (r != -EBADMSG || had)) ||
-        hl_points_count(&pool, name, &last) != (r ? 0 : had + 1))
+    hl_points_count(&pool, name, &found);
+    if ((r && (r != -EBADMSG || had)) || found.n != (r ? 0 : had + 1))
         abort();
     unlinkat(root, name, 0);
 }

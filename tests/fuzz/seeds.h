@@ -65,7 +65,8 @@ static size_t seed_message(unsigned i, uint8_t *out, size_t cap)
                                          .frees = 4,
                                          .peak_bytes = 3,
                                          .live_bytes = 2},
-                              .end = {HL_ENDED_EXIT, 0}};
+                              .end = {HL_ENDED_EXIT, 0},
+                              .n_points = 6};
     struct hl_hello_ok ok = {1, 5};
     struct hl_bye bye = {1, 2};
     struct hl_loss loss = {3, 4};

@@ -445,14 +445,14 @@ static void print_proc(const struct hl_proc *p)
     printf(
         "proc id=%u flags=%u pid=%lld rank=%lld host=%s rows=%llu dropped=%llu lost=%llu "
         "stream=%llu catalogs=%llu ended=%s allocs=%llu frees=%llu live=%lld peak=%lld "
-        "vmhwm=%s elapsed=%s points=%llu\n",
+        "vmhwm=%s elapsed=%s points_lost=%llu points=%llu\n",
         p->id, p->flags, (long long)p->hello.pid, (long long)r->rank, r->host,
         (unsigned long long)p->n_rows, (unsigned long long)p->n_dropped,
         (unsigned long long)p->n_lost, (unsigned long long)p->stream_bytes,
         (unsigned long long)p->catalog_bytes, end, (unsigned long long)r->allocs,
         (unsigned long long)r->frees, (long long)r->live_bytes, (long long)r->peak_bytes,
         r->vmhwm_bytes > 0 ? "known" : "unknown", r->elapsed_ns > 0 ? "known" : "unknown",
-        (unsigned long long)p->n_points);
+        (unsigned long long)p->n_points_lost, (unsigned long long)p->n_points);
 }
 
 static void print_index(long wait_ms)

@@ -270,7 +270,8 @@ START_TEST(proc_goes_there_and_back)
                          .catalog_bytes = 100,
                          .n_dropped = 2,
                          .n_lost = 1,
-                         .n_points = 1ull << 41};
+                         .n_points = 1ull << 41,
+                         .n_points_lost = 5};
     struct hl_proc out;
     a_hello(&in.hello);
     in.heap = a_record();
@@ -278,7 +279,7 @@ START_TEST(proc_goes_there_and_back)
     ck_assert_int_gt(n, 0);
     ck_assert_int_eq(hl_decode_proc(buf + 16, (size_t)n - 16, &out), 0);
     ck_assert(out.id == 5 && out.n_rows == 7 && out.stream_bytes == 1000 &&
-              out.n_lost == 1 && out.n_points == 1ull << 41);
+              out.n_lost == 1 && out.n_points == 1ull << 41 && out.n_points_lost == 5);
     ck_assert(same(out.hello.key, "job.1") && out.heap.record.allocs == 4153);
 }
 END_TEST

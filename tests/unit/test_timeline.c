@@ -127,10 +127,13 @@ static uint64_t put(size_t first, size_t n, int64_t at)
     return w.n_points;
 }
 
-static int64_t last_ns;
+static struct hl_points_found found;
 static uint64_t count(void)
 {
-    return hl_points_count(&pool, "a.points", &last_ns);
+    hl_points_count(&pool, "a.points", &found);
+    struct hl_point last = hl_points_last(&pool, "a.points");
+    ck_assert_int_eq(last.time_ns, found.last.time_ns);
+    return found.n;
 }
 
 static int64_t size_of(const char *name)
@@ -143,7 +146,8 @@ static void is_whole(size_t n)
 {
     uint8_t out[sizeof bodies];
     ck_assert_uint_eq(count(), n);
-    ck_assert_int_eq(last_ns, n ? (int64_t)n - 1 : 0);
+    ck_assert_uint_eq(found.n_bad, 0);
+    ck_assert_int_eq(found.last.time_ns, (int64_t)n - 1);
     ck_assert_int_eq(hl_points_read(&pool, "a.points", 0, out, sizeof out),
                      (int64_t)(n * HL_POINT_BYTES));
     ck_assert_int_eq(memcmp(out, bodies, n * HL_POINT_BYTES), 0);
@@ -234,15 +238,55 @@ START_TEST(a_tail_of_zeros_is_cut)
 }
 END_TEST
 
-START_TEST(damage_is_no_point)
+static void flip(size_t at)
 {
-    uint8_t out[1000], bad = 0xff;
-    put(0, 5, -1);
+    uint8_t b;
     int fd = openat(root, "a.points", O_RDWR);
-    ck_assert_int_eq(pwrite(fd, &bad, 1, (off_t)(head_bytes + HL_POINTS_MESSAGE + 20)),
-                     1);
+    ck_assert_int_eq(pread(fd, &b, 1, (off_t)at), 1);
+    b ^= 4;
+    ck_assert_int_eq(pwrite(fd, &b, 1, (off_t)at), 1);
     close(fd);
-    ck_assert_int_eq(hl_points_read(&pool, "a.points", 0, out, sizeof out), -EIO);
+}
+
+/* One bit, anywhere: the others are read, each at its place. */
+START_TEST(damage_is_one_point_only)
+{
+    uint8_t out[sizeof bodies];
+    for (size_t at = 0; at < head_bytes + 4 * HL_POINTS_MESSAGE; at++) {
+        size_t k = at < head_bytes ? SIZE_MAX : (at - head_bytes) / HL_POINTS_MESSAGE;
+        unlinkat(root, "a.points", 0);
+        put(0, 5, -1);
+        flip(at);
+        ck_assert_uint_eq(count(), 5);
+        ck_assert_uint_eq(found.n_bad, k != SIZE_MAX);
+        ck_assert_int_eq(hl_points_read(&pool, "a.points", 0, out, sizeof out),
+                         5 * HL_POINT_BYTES);
+        for (size_t i = 0; i < 5; i++) {
+            struct hl_point v;
+            hl_point_get(out + i * HL_POINT_BYTES, &v);
+            ck_assert_int_eq(hl_point_is_lost(&v), i == k);
+            ck_assert_int_eq(v.time_ns, i == k ? -1 : (int64_t)i);
+        }
+        ck_assert_uint_eq(put(5, 1, 5), 6); /* and it goes on */
+        ck_assert_uint_eq(put(6, 1, -1), 7);
+    }
+}
+END_TEST
+
+/* Where the file is a folder, a FIFO, a link, there is no point, and nobody waits. */
+START_TEST(what_is_no_file_has_no_points)
+{
+    uint8_t out[100];
+    ck_assert_int_eq(mkfifoat(root, "a.points", 0600), 0);
+    ck_assert_uint_eq(count(), 0);
+    ck_assert_int_eq(hl_points_read(&pool, "a.points", 0, out, sizeof out), 0);
+    unlinkat(root, "a.points", 0);
+    ck_assert_int_eq(mkdirat(root, "a.points", 0700), 0);
+    ck_assert_uint_eq(count(), 0);
+    ck_assert_int_eq(hl_points_read(&pool, "a.points", 0, out, sizeof out), 0);
+    unlinkat(root, "a.points", AT_REMOVEDIR);
+    ck_assert_int_eq(symlinkat("a.spool", root, "a.points"), 0);
+    ck_assert_int_eq(hl_points_read(&pool, "a.points", 0, out, sizeof out), 0);
 }
 END_TEST
 
@@ -318,7 +362,7 @@ END_TEST
 
 /* ---- a spool that is read back ---- */
 
-static void make_spool(int64_t interval_ns)
+static void make_spool(int64_t interval_ns, uint64_t n_points)
 {
     uint8_t out[4096 + sizeof messages];
     struct hl_hello hello = {.wire_min = 1,
@@ -331,11 +375,13 @@ static void make_spool(int64_t interval_ns)
                              .interval_ns = interval_ns,
                              .key = {"k", 1}};
     struct hl_bye bye = {3, 4};
+    struct hl_record_msg record = {.end = {HL_ENDED_EXIT, 0}, .n_points = n_points};
     size_t n = head_bytes;
     memcpy(out, head, n);
     n += (size_t)hl_encode_hello(out + n, sizeof out - n, &hello);
     memcpy(out + n, messages, 2 * HL_POINTS_MESSAGE);
     n += 2 * HL_POINTS_MESSAGE;
+    n += (size_t)hl_encode_record(out + n, sizeof out - n, &record);
     n += (size_t)hl_encode_bye(out + n, sizeof out - n, &bye);
     int fd = openat(root, "a.spool", O_RDWR | O_CREAT | O_TRUNC, 0600);
     ck_assert_int_eq(write(fd, out, n), (ssize_t)n);
@@ -346,19 +392,56 @@ START_TEST(a_spool_read_back_knows_its_points)
 {
     struct hl_loaded l;
     struct hl_err e = {0};
-    make_spool(1000);
+    make_spool(1000, 0);
     put(0, 77, -1);
     ck_assert_int_eq(hl_load(&l, &pool, 7, "a.spool", &e), 0);
-    ck_assert_uint_eq(l.n_points, 77);
-    ck_assert_int_eq(l.last_point_ns, 76);
+    ck_assert_uint_eq(l.points.n, 77);
+    ck_assert_int_eq(l.points.last.time_ns, 76);
+    ck_assert_uint_eq(l.n_points_gone, 0);
     /* Points in the spool itself tell nothing, and end nothing. */
     ck_assert_uint_eq(l.spool->cut_bytes, 0);
     ck_assert_uint_eq(l.n_dropped, 3);
     hl_loaded_fini(&l);
-    make_spool(0); /* nobody looks for a file that was not asked for */
+    make_spool(0, 0); /* nobody looks for a file that was not asked for */
     ck_assert_int_eq(hl_load(&l, &pool, 7, "a.spool", &e), 0);
-    ck_assert_uint_eq(l.n_points, 0);
+    ck_assert_uint_eq(l.points.n, 0);
     hl_loaded_fini(&l);
+}
+END_TEST
+
+static int truncate_points(size_t n)
+{
+    int fd = openat(root, "a.points", O_RDWR);
+    int r = ftruncate(fd, (off_t)n);
+    close(fd);
+    return r;
+}
+
+static void loads(uint64_t n, uint64_t n_bad, uint64_t n_gone)
+{
+    struct hl_loaded l;
+    struct hl_err e = {0};
+    ck_assert_int_eq(hl_load(&l, &pool, 7, "a.spool", &e), 0);
+    ck_assert_uint_eq(l.points.n, n);
+    ck_assert_uint_eq(l.points.n_bad, n_bad);
+    ck_assert_uint_eq(l.n_points_gone, n_gone);
+    hl_loaded_fini(&l);
+}
+
+/* The record says how many there were. */
+START_TEST(points_that_are_gone_are_counted)
+{
+    make_spool(1000, 77);
+    put(0, 77, -1);
+    loads(77, 0, 0);
+    flip(head_bytes + 7 * HL_POINTS_MESSAGE + 30);
+    loads(77, 1, 0);
+    ck_assert_int_eq(truncate_points(head_bytes + 50 * HL_POINTS_MESSAGE + 9), 0);
+    loads(50, 1, 27);
+    flip(head_bytes + 49 * HL_POINTS_MESSAGE + 30); /* the last one */
+    loads(49, 1, 28);
+    unlinkat(root, "a.points", 0);
+    loads(0, 0, 77);
 }
 END_TEST
 
@@ -377,12 +460,14 @@ int main(void)
     tcase_add_test(file, the_bytes_of_a_file_are_told);
     tcase_add_test(file, torn_tails_are_cut);
     tcase_add_test(file, a_tail_of_zeros_is_cut);
-    tcase_add_test(file, damage_is_no_point);
+    tcase_add_test(file, damage_is_one_point_only);
+    tcase_add_test(file, what_is_no_file_has_no_points);
     tcase_add_test(file, a_file_that_is_not_understood_is_left_alone);
     tcase_add_test(file, no_folder_is_an_error);
     tcase_add_test(file, a_full_disk_leaves_what_was_there);
     tcase_add_test(file, a_full_disk_at_the_start_leaves_no_point);
     tcase_add_test(file, a_spool_read_back_knows_its_points);
+    tcase_add_test(file, points_that_are_gone_are_counted);
     suite_add_tcase(s, file);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
