@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -109,27 +110,58 @@ struct load {
     char name[LOADS_AT_ONCE][2 * HL_NAME_CAP];
     struct hl_loaded loaded[LOADS_AT_ONCE];
     int bad[LOADS_AT_ONCE];
+    struct hl_err why[LOADS_AT_ONCE];
 };
 
 static void load_work(struct hl_task *t)
 {
     struct load *l = (struct load *)t;
-    struct hl_err e = {0};
-    for (size_t i = 0; i < l->n; i++)
+    struct hl_spool_pool *pool = &l->job->d->pool;
+    for (size_t i = 0; i < l->n; i++) {
         l->bad[i] =
-            hl_load(&l->loaded[i], &l->job->d->pool, l->job->user->uid, l->name[i], &e);
+            hl_load(&l->loaded[i], pool, l->job->user->uid, l->name[i], &l->why[i]);
+        if (l->bad[i])
+            hl_load_points(&l->loaded[i], pool, l->name[i]);
+    }
 }
 
-/* Its spool cannot be read any more: that much is said of it. */
-static void stand_in(struct hl_loaded *l, struct hl_job *j, const struct hl_member *m,
-                     const char *name)
+/* A hello of what is known of a process whose own is gone; NULL: no memory. */
+static uint8_t *hello_of_member(const struct hl_job *j, const struct hl_member *m,
+                                size_t *n)
 {
-    memset(l, 0, sizeof *l);
+    char host[HL_HOST_MAX + 1] = "";
+    uint8_t out[HL_HELLO_CAP];
+    gethostname(host, HL_HOST_MAX);
+    struct hl_hello h = {.wire_min = HL_WIRE_VERSION,
+                         .wire_max = HL_WIRE_VERSION,
+                         .role = HL_ROLE_HEAP,
+                         .pid = m->pid,
+                         .start_ticks = m->start_ticks,
+                         .image = m->image,
+                         .rank = m->rank,
+                         .size = -1,
+                         .key = {j->key, strlen(j->key)},
+                         .host = {host, strlen(host)}};
+    int64_t used = hl_encode_hello(out, sizeof out, &h);
+    uint8_t *body = used > HL_WIRE_HEADER ? malloc((size_t)used - HL_WIRE_HEADER) : NULL;
+    if (body) {
+        *n = (size_t)used - HL_WIRE_HEADER;
+        memcpy(body, out + HL_WIRE_HEADER, *n);
+    }
+    return body;
+}
+
+/* Its spool cannot be read any more: what is known of it without is said. */
+static void stand_in(struct hl_loaded *l, struct hl_job *j, const struct hl_member *m,
+                     const char *name, int reason)
+{
     l->head.pid = m->pid;
     l->head.start_ticks = m->start_ticks;
     l->head.image = m->image;
-    l->n_lost = 1;
-    l->lost_reason = EIO;
+    l->flags = HL_PROC_NOTE_UNREAD;
+    l->n_lost = m->n_rows == HL_ROWS_UNKNOWN ? 0 : m->n_rows;
+    l->lost_reason = reason;
+    l->hello[0] = hello_of_member(j, m, &l->hello_bytes[0]);
     l->spool = malloc(sizeof *l->spool);
     if (l->spool && hl_spool_init(l->spool, &j->d->pool, name) == 0) {
         l->spool->made = 1;
@@ -137,6 +169,18 @@ static void stand_in(struct hl_loaded *l, struct hl_job *j, const struct hl_memb
     }
     free(l->spool);
     l->spool = NULL;
+}
+
+static void tell_unread(struct hl_job *j, const struct hl_member *m,
+                        const struct hl_err *why)
+{
+    struct hl_log_about about = hl_job_about(j);
+    char n[48] = "how many frames it had is not known";
+    if (m->n_rows != HL_ROWS_UNKNOWN)
+        snprintf(n, sizeof n, "it had %u frames", (unsigned)m->n_rows);
+    hl_log(&j->d->log, HL_LOG_ERR, "spools not read", &about,
+           "%s; its process %lld of job %s is lost, %s", why->text, (long long)m->pid,
+           j->shown, n);
 }
 
 static void restore(struct load *l, size_t i)
@@ -148,10 +192,9 @@ static void restore(struct load *l, size_t i)
         return;
     }
     if (l->bad[i]) {
-        struct hl_log_about about = hl_job_about(j);
-        hl_log(&j->d->log, HL_LOG_ERR, "spools not read", &about,
-               "spool %s cannot be read: its process counts as lost", l->name[i]);
-        stand_in(&l->loaded[i], j, m, l->name[i]);
+        tell_unread(j, m, &l->why[i]);
+        stand_in(&l->loaded[i], j, m, l->name[i],
+                 l->why[i].code == ENOENT ? ENOENT : EIO);
     }
     if (!l->loaded[i].spool || !hl_process_restore(j, l->member[i], &l->loaded[i]))
         hl_loaded_fini(&l->loaded[i]);

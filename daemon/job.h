@@ -31,7 +31,12 @@ struct hl_member {
     int64_t pid; /* -1: nobody, the process is at another place */
     uint64_t start_ticks, image;
     struct hl_process *live; /* NULL: folded, all of it is in its spool */
+    /* Of a folded one, should its spool go: */
+    int32_t rank;
+    uint32_t n_rows; /* HL_ROWS_UNKNOWN: it was folded by an earlier collector */
 };
+
+enum { HL_ROWS_MAX = INT32_MAX - 1, HL_ROWS_UNKNOWN = INT32_MAX };
 
 struct hl_job {
     struct hl_daemon *d;

@@ -106,14 +106,20 @@ static int visit(void *ctx, const struct hl_wire_header *h, const uint8_t *body)
     }
 }
 
-static void count_points(struct hl_loaded *l, const struct hl_spool_pool *pool,
+void hl_load_points(struct hl_loaded *l, struct hl_spool_pool *pool, const char *name)
+{
+    char points[PATH_MAX];
+    l->points.last = hl_point_lost();
+    if (hl_points_name(name, points, sizeof points) == 0)
+        hl_points_count(pool, points, &l->points);
+}
+
+static void count_points(struct hl_loaded *l, struct hl_spool_pool *pool,
                          const char *spool)
 {
-    char name[PATH_MAX];
     uint64_t told = l->record ? l->record->n_points : 0;
-    l->points.last = hl_point_lost();
-    if ((l->has_timeline || told) && hl_points_name(spool, name, sizeof name) == 0)
-        hl_points_count(pool, name, &l->points);
+    if (l->has_timeline || told)
+        hl_load_points(l, pool, spool);
     l->n_points_gone = told > l->points.n ? told - l->points.n : 0;
 }
 

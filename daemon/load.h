@@ -34,6 +34,8 @@ struct hl_loaded {
 /* Read a spool of this uid; 0, or -1 and *e. */
 int hl_load(struct hl_loaded *l, struct hl_spool_pool *pool, uid_t uid, const char *name,
             struct hl_err *e);
+/* What its file of points holds, for a spool that cannot be read. */
+void hl_load_points(struct hl_loaded *l, struct hl_spool_pool *pool, const char *name);
 /* Its head alone (key and head are filled in). */
 int hl_load_head(struct hl_loaded *l, int fd, uid_t uid);
 /* Free what was not taken. */

@@ -22,6 +22,11 @@
 #include <string.h>
 #include <unistd.h>
 
+static int best_hello(const struct hl_process *p)
+{
+    return p->hello[1] != NULL; /* the client library's says more */
+}
+
 /* ---- tables ---- */
 
 struct image_key {
@@ -456,12 +461,25 @@ void hl_process_settled(struct hl_process *p)
         hl_keep_end(p); /* what it left is all in the spool */
 }
 
+static void note_folded(const struct hl_process *p, struct hl_member *m)
+{
+    struct hl_hello h;
+    uint64_t n = p->written.rows + p->n_lost;
+    int i = best_hello(p);
+    if (p->flags & HL_PROC_NOTE_UNREAD) /* what was known of it stays */
+        return;
+    m->n_rows = n < HL_ROWS_MAX ? (uint32_t)n : HL_ROWS_MAX;
+    if (p->hello[i] && hl_decode_hello(p->hello[i], p->hello_bytes[i], &h) == 0)
+        m->rank = h.rank;
+}
+
 void hl_process_fold(struct hl_process *p)
 {
     struct hl_job *j = p->job;
     if (!hl_process_is_settled(p) || !p->record_noted || p->peer[0] || p->peer[1] ||
         p->page_fd >= 0 || p->rows_fd >= 0 || (j->n_gathers && p->spool->stream_bytes))
         return;
+    note_folded(p, &j->member[p->id]);
     j->member[p->id].live = NULL;
     j->n_open--;
     hl_process_free(p);
@@ -597,11 +615,6 @@ static void copy_text(char *out, struct hl_str s)
     if (s.n)
         memcpy(out, s.p, s.n);
     out[s.n] = 0;
-}
-
-static int best_hello(const struct hl_process *p)
-{
-    return p->hello[1] != NULL; /* the client library's says more */
 }
 
 /* Identity alone, where there is no page. */
