@@ -383,7 +383,7 @@ struct hl_pull_task {
     struct hl_peer *peer; /* NULL: it has gone */
     struct hl_job *job;
     struct hl_pull ask;
-    int root, failed;
+    int failed; /* errno value */
     struct hl_spool_piece piece[PIECES_MAX];
     size_t n_pieces, n;
     int64_t pid;
@@ -398,7 +398,7 @@ static void pull_points(struct hl_pull_task *q)
                     ? -ENAMETOOLONG
                     : hl_points_read(&q->job->d->pool, name, q->ask.offset,
                                      q->out + HL_WIRE_HEADER + HL_DATA_HEAD, q->ask.max);
-    q->failed = n < 0;
+    q->failed = n < 0 ? (int)-n : 0;
     q->n = n > 0 ? (size_t)n : 0;
 }
 
@@ -411,14 +411,24 @@ static void pull_work(struct hl_task *t)
     }
     uint8_t *at = q->out + HL_WIRE_HEADER + HL_DATA_HEAD;
     int fd = openat(q->job->d->root, q->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    q->failed = fd < 0;
+    q->failed = fd < 0 ? errno : 0;
     for (size_t i = 0; i < q->n_pieces && !q->failed; i++) {
-        q->failed =
-            hl_path_pread_all(fd, at + q->n, q->piece[i].n, (off_t)q->piece[i].at) != 0;
-        q->n += q->piece[i].n;
+        if (hl_path_pread_all(fd, at + q->n, q->piece[i].n, (off_t)q->piece[i].at))
+            q->failed = EIO; /* or it is shorter: what came before is told */
+        else
+            q->n += q->piece[i].n;
     }
     if (fd >= 0)
         close(fd);
+}
+
+/* The answer is empty: less than was said, which costs the gather this process alone. */
+static void tell_failed(const struct hl_pull_task *q)
+{
+    struct hl_log_about about = hl_job_about(q->job);
+    hl_log(&q->job->d->log, HL_LOG_ERR, "spools not read", &about,
+           "the spool %s of process %lld cannot be read: %s", q->name, (long long)q->pid,
+           strerror(q->failed));
 }
 
 static void pull_done(struct hl_task *t)
@@ -431,13 +441,11 @@ static void pull_done(struct hl_task *t)
     if (p) {
         p->pull = NULL;
         p->indexing = 0;
-        if (q->failed)
-            hl_peer_refuse(p, HL_REFUSED_SPACE,
-                           "the spool of process %lld cannot be read", (long long)q->pid);
-        else
-            hl_peer_send(p, q->out, hl_encode_data_in_place(q->out, &d));
+        hl_peer_send(p, q->out, hl_encode_data_in_place(q->out, &d));
         hl_peer_resume(p);
     }
+    if (q->failed)
+        tell_failed(q);
     free(q);
     hl_job_release(j);
 }

@@ -317,21 +317,31 @@ static int get_piece(struct hl_source *s, uint64_t n, uint8_t *out, uint64_t *go
     return 0;
 }
 
+/* What cannot be read of one process keeps nobody else's from being read. */
+static void leave_out(struct hl_unit *u)
+{
+    u->entry.n_rows = u->entry.bytes = 0;
+    u->entry.flags |= HL_PROC_NOTE_UNREAD;
+}
+
 static int pull_catalogs(struct hl_source *s, struct hl_unit *u, uint64_t bytes,
                          uint8_t *piece, struct hl_err *e)
 {
     struct hl_stream st = {0};
     uint64_t at = 0, got;
-    int bad = 0;
-    while (!bad && at < bytes) {
+    int bad = 0, unread = 0;
+    while (!bad && !unread && at < bytes) {
+        struct hl_err why = {0};
         bad = ask_piece(s, u->proc, HL_PULL_CATALOGS, at, bytes - at, e) ||
               get_piece(s, PULL_MAX, piece, &got, e);
-        if (!bad && !got)
-            bad = wrong(s, e, "too few catalogs");
-        bad = bad || hl_stream_feed(&st, piece, got, NULL, NULL, e);
+        unread = !bad && (!got || hl_stream_feed(&st, piece, got, NULL, NULL, &why));
+        bad = bad || (why.code == ENOMEM && hl_fail(e, ENOMEM, "no memory left"));
         at += bad ? 0 : got;
     }
-    bad = bad || hl_source_keep_names(s, &st, &u->entry.catalog, e);
+    if (unread)
+        leave_out(u);
+    else
+        bad = bad || hl_source_keep_names(s, &st, &u->entry.catalog, e);
     hl_stream_fini(&st);
     return bad ? -1 : 0;
 }
@@ -457,11 +467,14 @@ static int question(struct hl_source *s, int slot, uint64_t at, uint64_t n,
     return ask_piece(s, s->unit[w->unit].proc, what, w->offset + at, n, e);
 }
 
-/* Points that the collector counted and has no more; rank 0 meets them. */
-static void put_lost_points(uint8_t *out, uint64_t n)
+/* The collector has less than it said: rank 0 meets what can be no message, or no
+ * point, of this process and leaves it out. */
+static void put_lost(const struct hl_want *want, uint8_t *out, uint64_t n)
 {
     const struct hl_point lost = hl_point_lost();
-    for (uint64_t at = 0; at + HL_POINT_BYTES <= n; at += HL_POINT_BYTES)
+    memset(out, 0, n);
+    for (uint64_t at = 0; want->kind == HL_WANT_POINTS && at + HL_POINT_BYTES <= n;
+         at += HL_POINT_BYTES)
         hl_point_put(out + at, &lost);
 }
 
@@ -474,13 +487,10 @@ static int answer(struct hl_source *s, struct hl_err *e)
     memmove(s->question, s->question + 1, s->n_questions * sizeof *s->question);
     if (get_piece(s, q.n, s->slot[q.slot].bytes + q.at, &got, e))
         return -1;
-    if (!got && s->slot[q.slot].want.kind == HL_WANT_POINTS) {
-        put_lost_points(s->slot[q.slot].bytes + q.at, q.n);
+    if (!got) {
+        put_lost(&s->slot[q.slot].want, s->slot[q.slot].bytes + q.at, q.n);
         got = q.n;
     }
-    if (!got)
-        return hl_fail(e, HL_ERR_FORMAT, "the collector at %s has less than it said",
-                       s->link.path);
     s->slot[q.slot].got += got;
     return got < q.n ? question(s, q.slot, q.at + got, q.n - got, e) : 0;
 }
