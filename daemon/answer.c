@@ -378,6 +378,15 @@ static void pull_work(struct hl_task *t)
         close(fd);
 }
 
+static void tell_unreadable(const struct hl_pull_task *q)
+{
+    struct hl_log_about about = hl_job_about(q->job);
+    hl_log(&q->job->d->log, HL_LOG_ERR, "spools not read", &about,
+           "%s of process %lld cannot be read: %s",
+           q->ask.what == HL_PULL_POINTS ? "points" : "spool", (long long)q->pid,
+           q->name);
+}
+
 static void pull_done(struct hl_task *t)
 {
     struct hl_pull_task *q = (struct hl_pull_task *)t;
@@ -388,11 +397,11 @@ static void pull_done(struct hl_task *t)
     if (p) {
         p->pull = NULL;
         p->indexing = 0;
-        if (q->failed)
-            hl_peer_refuse(p, HL_REFUSED_SPACE,
-                           "the spool of process %lld cannot be read", (long long)q->pid);
-        else
-            hl_peer_send(p, q->out, hl_encode_data_in_place(q->out, &d));
+        if (q->failed) {
+            tell_unreadable(q);
+            d.n = 0; /* one process's data; the connection is for all */
+        }
+        hl_peer_send(p, q->out, hl_encode_data_in_place(q->out, &d));
         hl_peer_resume(p);
     }
     free(q);

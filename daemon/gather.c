@@ -40,7 +40,8 @@ struct gather {
     size_t n_sinks;
     struct gather_changes changes;
     size_t n_committed;             /* outputs that have their names */
-    const struct hl_entry *damaged; /* whose frames could not be read */
+    const struct hl_entry *damaged; /* whose data could not be read */
+    enum hl_ask_kind damaged_kind;  /* which of them */
     int others_are_away;            /* they could not be told that all is written */
 };
 
@@ -278,7 +279,7 @@ static int pour(struct gather *g, const struct hl_run *run, struct hl_err *e)
     int bad = !p.out || hl_pour(&p, e);
     hl_outlets_close(p.out);
     if (bad && p.damaged && hl_pull_drain(&p.from, &ignored) == 0)
-        g->damaged = p.damaged;
+        g->damaged = p.damaged, g->damaged_kind = p.damaged_kind;
     return bad ? -1 : 0;
 }
 
@@ -304,7 +305,7 @@ static int write_outputs(struct gather *g, struct hl_err *e)
     return commit_sinks(g, e);
 }
 
-/* Damaged frames of one process must not keep the others' from being written. */
+/* Damaged data of one process must not keep the others' from being written. */
 static int write_what_is_sound(struct gather *g, struct hl_err *e)
 {
     for (int i = 0; i < DAMAGED_MAX; i++) {
@@ -314,7 +315,8 @@ static int write_what_is_sound(struct gather *g, struct hl_err *e)
             return 0;
         if (!g->damaged)
             return -1;
-        if (hl_index_leave_out(&g->index, (size_t)(g->damaged - g->index.entry), e->text))
+        if (hl_index_leave_out(&g->index, (size_t)(g->damaged - g->index.entry),
+                               g->damaged_kind, e->text))
             return hl_fail(e, ENOMEM, "no memory left");
         hl_plan_fini(&g->plan);
     }

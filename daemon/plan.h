@@ -41,7 +41,7 @@ extern const char *const hl_point_metrics[HL_N_POINT_METRICS];
 /* Are this entry's samples the frames of its rank? */
 static inline int hl_plan_samples_are_frames(const struct hl_entry *t)
 {
-    return !t->n_rows && t->n_points;
+    return !t->n_rows && t->n_points && !(t->flags & HL_ENTRY_LOST);
 }
 
 /* Frames that an entry gives its rank. */
