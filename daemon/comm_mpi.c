@@ -272,7 +272,8 @@ static int answer(struct hl_comm *c, int slot, const uint8_t **p, uint64_t *n,
         wait_for(m, &m->slot[slot].piece, &st, from, e))
         return -1;
     MPI_Get_count(&st, MPI_BYTE, &got);
-    if (!got || (w[0] != HL_WANT_RECORDS && (uint64_t)got != w[3]))
+    int is_piece = w[0] == HL_WANT_RECORDS ? got > 0 : !got || (uint64_t)got == w[3];
+    if (!is_piece)
         return hl_fail(e, HL_ERR_PEER, "node %s could not read its data", m->host[from]);
     *p = m->slot[slot].bytes;
     *n = (uint64_t)got;
@@ -286,6 +287,7 @@ struct serving {
     const struct hl_server *server;
     MPI_Request order, sent[HL_SLOTS];
     uint64_t words[WORDS];
+    struct hl_want want[HL_SLOTS];
     int fault[HL_SLOTS];
     uint64_t n_begun, n_ended;
     int ended, outcome;
@@ -305,6 +307,7 @@ static int begin_piece(struct serving *s, struct hl_err *e)
     if (s->sent[slot] != MPI_REQUEST_NULL && wait_for(s->m, &s->sent[slot], &st, 0, e))
         return -1;
     struct hl_err why = {0};
+    s->want[slot] = w;
     s->fault[slot] = s->server->begin(s->server->ctx, slot, &w, &why);
     if (s->fault[slot] && e)
         *e = why;
@@ -334,16 +337,25 @@ static int take_orders(struct serving *s, struct hl_err *e)
     return any;
 }
 
-/* A piece that cannot be read goes out empty, which rank 0 reports. */
+/* The size of an answer that says: this node can give no data at all.  That of one
+ * process's data is 0. */
+static int no_size(const struct hl_want *w)
+{
+    return w->kind == HL_WANT_RECORDS ? 0 : w->n == 1 ? 2 : 1;
+}
+
+/* A node that can give nothing is reported by rank 0. */
 static void end_piece(struct serving *s, struct hl_err *e)
 {
     int slot = (int)(s->n_ended++ % HL_SLOTS);
     const uint8_t *p = NULL;
     uint64_t n = 0;
     struct hl_err why = {0};
-    if (!s->fault[slot] && s->server->end(s->server->ctx, slot, &p, &n, &why)) {
-        n = 0;
-        if (e)
+    if (s->fault[slot] || s->server->end(s->server->ctx, slot, &p, &n, &why)) {
+        static const uint8_t none[2];
+        p = none;
+        n = (uint64_t)no_size(&s->want[slot]);
+        if (e && why.code)
             *e = why;
     }
     MPI_Isend(p, (int)n, MPI_BYTE, 0, TAG_PIECE, MPI_COMM_WORLD, &s->sent[slot]);

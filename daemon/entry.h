@@ -15,7 +15,8 @@ enum hl_entry_flags {
     HL_ENTRY_ENDED_SHIFT = 8,
     HL_ENTRY_ROW = 1 << 16,   /* it is its process's row of the CSV */
     HL_ENTRY_IMAGE = 1 << 17, /* ended by exec, another image followed */
-    HL_ENTRY_AFTER = 1 << 18  /* an image of the same process came before it */
+    HL_ENTRY_AFTER = 1 << 18, /* an image of the same process came before it */
+    HL_ENTRY_LOST = 1 << 19 /* its frames cannot be read: samples do not stand for them */
 };
 
 struct hl_entry {

@@ -8,6 +8,7 @@
 #include "comm.h"
 #include "gather_index.h"
 #include "gather_options.h"
+#include "gather_tell.h"
 #include "outlets.h"
 #include "outputs.h"
 #include "plan.h"
@@ -37,9 +38,10 @@ struct gather {
     struct hl_sink *sink[MAX_SINKS];
     char file[MAX_SINKS][1024];
     size_t n_sinks;
-    uint64_t n_nulls, n_replaced;   /* for the notes */
+    struct gather_changes changes;
     size_t n_committed;             /* outputs that have their names */
-    const struct hl_entry *damaged; /* whose frames could not be read */
+    const struct hl_entry *damaged; /* whose data could not be read */
+    enum hl_ask_kind damaged_kind;  /* which of them */
     uint64_t n_points_lost;         /* or so many of its points, if any */
     int others_are_away;            /* they could not be told that all is written */
 };
@@ -47,11 +49,6 @@ struct gather {
 static const char *env(const char *name)
 {
     return getenv(name);
-}
-
-static void say(const struct hl_err *e, const char *then)
-{
-    fprintf(stderr, "heapline-gather: %s%s\n", e->text, then);
 }
 
 /* What became of the outputs after a failure of rank 0. */
@@ -128,10 +125,7 @@ static void mark_taken(struct gather *g)
 {
     struct hl_err e = {0};
     if (hl_source_taken(&g->source, &e))
-        fprintf(stderr,
-                "heapline-gather: the outputs are written, but the data on node %s are "
-                "not marked as read: %s\n",
-                g->host, e.text);
+        gather_tell_not_taken(g->host, &e);
 }
 
 static int begin_piece(void *source, int slot, const struct hl_want *want,
@@ -219,13 +213,14 @@ static int open_sinks(struct gather *g, struct hl_err *e)
 
 static void count_changes(struct gather *g)
 {
-    g->n_replaced = g->plan.n_replaced;
+    struct gather_changes c = {0, g->plan.n_replaced};
     for (size_t i = 0; i < g->n_sinks; i++) {
         const struct hl_sink *s = g->sink[i];
-        g->n_nulls = s->n_nulls > g->n_nulls ? s->n_nulls : g->n_nulls;
-        if (g->plan.n_replaced + s->n_replaced > g->n_replaced)
-            g->n_replaced = g->plan.n_replaced + s->n_replaced;
+        c.n_nulls = s->n_nulls > c.n_nulls ? s->n_nulls : c.n_nulls;
+        if (g->plan.n_replaced + s->n_replaced > c.n_replaced)
+            c.n_replaced = g->plan.n_replaced + s->n_replaced;
     }
+    g->changes = c;
 }
 
 static void abort_sinks(struct gather *g)
@@ -286,6 +281,7 @@ static int pour(struct gather *g, const struct hl_run *run, struct hl_err *e)
     hl_outlets_close(p.out);
     if (bad && p.damaged && hl_pull_drain(&p.from, &ignored) == 0) {
         g->damaged = p.damaged;
+        g->damaged_kind = p.damaged_kind;
         g->n_points_lost = p.n_points_lost;
     }
     return bad ? -1 : 0;
@@ -313,87 +309,7 @@ static int write_outputs(struct gather *g, struct hl_err *e)
     return commit_sinks(g, e);
 }
 
-/* What is not in the outputs, and where frames went that have no rank. */
-static void tell_notes(const struct gather *g)
-{
-    if (g->o.quiet)
-        return;
-    for (size_t i = 0; i < g->plan.n_missing; i++)
-        fprintf(stderr, "heapline-gather: missing: %s\n", g->plan.missing[i]);
-    if (g->plan.n_other)
-        fprintf(stderr,
-                "heapline-gather: frames of %zu more processes are in the HDF5 group "
-                "heapline/other: they have no rank, or another process has it\n",
-                g->plan.n_other);
-    if (g->plan.n_running)
-        fprintf(stderr, "heapline-gather: %zu processes were still running\n",
-                g->plan.n_running);
-    if (g->plan.n_unshared)
-        fprintf(stderr,
-                "heapline-gather: %zu killed processes could share no memory with the "
-                "collector: their last frames may be lost\n",
-                g->plan.n_unshared);
-    if (g->n_nulls)
-        fprintf(
-            stderr,
-            "heapline-gather: %llu numbers are infinite or not a number: they are null "
-            "in the JSON file\n",
-            (unsigned long long)g->n_nulls);
-    if (g->n_replaced)
-        fprintf(
-            stderr,
-            "heapline-gather: %llu texts are not UTF-8: the bytes at fault are U+FFFD "
-            "in the outputs\n",
-            (unsigned long long)g->n_replaced);
-}
-
-/* Where the outputs are, when that may be another node than the user's. */
-static void tell_place(const struct gather *g)
-{
-    char dir[4096];
-    snprintf(dir, sizeof dir, "%s", g->o.prefix);
-    char *slash = strrchr(dir, '/');
-    if (slash)
-        slash[slash == dir] = 0;
-    char *whole = g->comm->size > 1 ? realpath(slash ? dir : ".", NULL) : NULL;
-    if (whole)
-        printf("heapline-gather: written on %s in %s\n", g->host, whole);
-    free(whole);
-}
-
-/* heapline-run goes by this line, not by a launcher's exit status. */
-static void tell_status(const struct gather *g)
-{
-    char unseen[48] = "";
-    if (g->plan.n_unseen)
-        snprintf(unseen, sizeof unseen, " (%llu never seen)",
-                 (unsigned long long)g->plan.n_unseen);
-    printf("heapline-gather: %s: %llu ranks%s, %llu frames, %zu processes in",
-           g->plan.n_missing > g->plan.n_bypassed ? "incomplete" : "complete",
-           (unsigned long long)g->plan.n_ranks, unseen,
-           (unsigned long long)g->plan.total_frames, g->plan.n_heap);
-    for (size_t i = 0; i < g->n_sinks; i++)
-        printf(" %s", g->file[i]);
-    printf("\n");
-    tell_place(g);
-    fflush(stdout);
-}
-
-/* A node that was lost is named for who starts the gather once more. */
-static void tell_lost(const struct gather *g)
-{
-    const char *host;
-    if (g->comm->lost < 0)
-        return;
-    host = g->comm->ops->host(g->comm, g->comm->lost);
-    if (host)
-        printf("heapline-gather: lost %s\n", host);
-    else
-        printf("heapline-gather: lost #%d\n", g->comm->lost);
-    fflush(stdout);
-}
-
-/* Damaged frames of one process must not keep the others' from being written. */
+/* Damaged data of one process must not keep the others' from being written. */
 static int write_what_is_sound(struct gather *g, struct hl_err *e)
 {
     for (int i = 0; i < DAMAGED_MAX; i++) {
@@ -406,11 +322,23 @@ static int write_what_is_sound(struct gather *g, struct hl_err *e)
         size_t at = (size_t)(g->damaged - g->index.entry);
         if (g->n_points_lost)
             hl_index_lose_points(&g->index, at, g->n_points_lost);
-        else if (hl_index_leave_out(&g->index, at, e->text))
+        else if (hl_index_leave_out(&g->index, at, g->damaged_kind, e->text))
             return hl_fail(e, ENOMEM, "no memory left");
         hl_plan_fini(&g->plan);
     }
     return -1;
+}
+
+static void tell_result(const struct gather *g)
+{
+    const char *output[MAX_SINKS];
+    for (size_t i = 0; i < g->n_sinks; i++)
+        output[i] = g->file[i];
+    if (!g->o.quiet)
+        gather_tell_notes(&g->plan, &g->changes);
+    gather_tell_status(&g->plan, output, g->n_sinks);
+    if (g->comm->size > 1)
+        gather_tell_place(g->host, g->o.prefix);
 }
 
 static int lead(struct gather *g, struct hl_err *e)
@@ -418,20 +346,16 @@ static int lead(struct gather *g, struct hl_err *e)
     int bad = take_indices(g, e) || write_what_is_sound(g, e);
     struct hl_err ignored = {0};
     if (bad) {
-        tell_lost(g);
+        gather_tell_lost(g->comm);
         return -1;
     }
-    tell_notes(g);
-    tell_status(g);
+    tell_result(g);
     /* What was left out comes later: then the others' data are needed again. */
     int keep = g->o.n_without || g->index.n_unread || g->plan.n_damaged ||
                g->o.keep == GATHER_KEEP ||
                (g->o.keep == GATHER_KEEP_UNSEEN && g->plan.n_unseen);
     if (g->comm->ops->end(g->comm, keep ? WRITTEN_BUT_KEEP : WRITTEN, &ignored)) {
-        fprintf(stderr,
-                "heapline-gather: the outputs are written, but not all nodes could be "
-                "told, which keep their data: %s\n",
-                ignored.text);
+        gather_tell_not_told(&ignored);
         g->others_are_away = 1;
     }
     if (!keep)
@@ -451,10 +375,8 @@ static int start_comm(struct gather *g, int *argc, char ***argv, struct hl_err *
     g->comm = wants_mpi(&g->o) ? hl_comm_mpi(argc, argv, g->host, e) : hl_comm_local();
     if (!g->comm || e->code)
         return -1;
-    if (g->comm->size > 1 && !g->comm->rank) {
-        printf("heapline-gather: started\n"); /* all processes have met */
-        fflush(stdout);
-    }
+    if (g->comm->size > 1 && !g->comm->rank)
+        gather_tell_started();
     return 0;
 }
 
@@ -478,14 +400,14 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a limit is an error like a full disk */
     int bad = start_comm(&g, &argc, &argv, &e);
     if (!g.comm) {
-        say(&e, "");
+        gather_tell_error(&e, "");
         return strstr(e.text, "--without-mpi") ? 2 : 1;
     }
     if (bad)
-        tell_lost(&g);
+        gather_tell_lost(g.comm);
     bad = bad || work(&g, &e);
     if (bad && e.code)
-        say(&e, outcome(&g));
+        gather_tell_error(&e, outcome(&g));
     int status = bad || g.plan.n_missing > g.plan.n_bypassed;
     hl_source_close(&g.source);
     hl_plan_fini(&g.plan);

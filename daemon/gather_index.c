@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INDEX_MAGIC = 0x32584e48, ENTRY_BYTES = 72, GAP_BYTES = 24 };
+enum { INDEX_MAGIC = 0x33584e48, ENTRY_BYTES = 72, GAP_BYTES = 24 };
 
 /* ---- out ---- */
 
@@ -59,7 +59,7 @@ int hl_index_encode(const struct hl_source *s, struct hl_buf *out)
 {
     int bad = put(out, INDEX_MAGIC) || put(out, (uint64_t)s->max_size) ||
               put(out, (uint64_t)s->version_rank) || put_text(out, s->app_version) ||
-              put(out, s->n_notes);
+              put(out, s->n_unread) || put(out, s->n_notes);
     for (size_t i = 0; i < s->n_notes && !bad; i++)
         bad = put_text(out, s->note[i]);
     bad = bad || put_text(out, hl_source_is_bare(s) ? s->host : "") ||
@@ -119,6 +119,7 @@ static int get_version(struct joining *j)
     struct hl_index *x = j->x;
     int64_t size = (int64_t)hl_get_u64(&j->r), rank = (int64_t)hl_get_u64(&j->r);
     struct hl_str v = get_text(&j->r);
+    x->n_unread += hl_get_u64(&j->r);
     if (size > x->max_size && size <= HL_RANKS_MAX)
         x->max_size = size;
     if (!j->r.fault && v.n && rank < x->version_rank && v.n < sizeof x->app_version) {
@@ -379,16 +380,22 @@ void hl_index_done(struct hl_index *x)
     qsort_r(x->entry, x->n, sizeof *x->entry, by_csv, x);
 }
 
-int hl_index_leave_out(struct hl_index *x, size_t entry, const char *why)
+int hl_index_leave_out(struct hl_index *x, size_t entry, enum hl_ask_kind kind,
+                       const char *why)
 {
     struct hl_entry *t = &x->entry[entry];
     char rank[32] = "", *text;
     if (t->rank >= 0)
         snprintf(rank, sizeof rank, "rank %d, ", (int)t->rank);
-    int n = asprintf(&text, "%llu frames of %sprocess %d on %s: damaged: %s",
-                     (unsigned long long)t->n_rows, rank, (int)t->pid,
+    int points = kind == HL_WANT_POINTS;
+    int n = asprintf(&text, "%llu %s of %sprocess %d on %s: %s",
+                     (unsigned long long)(points ? t->n_points : t->n_rows),
+                     points ? "samples" : "frames", rank, (int)t->pid,
                      x->hosts.name[t->host], why);
-    t->n_rows = t->bytes = 0;
+    if (points)
+        t->n_points = 0;
+    else
+        t->n_rows = t->bytes = 0, t->flags |= HL_ENTRY_LOST;
     x->n_unread++;
     return n < 0 ? -1 : add_note(x, text);
 }

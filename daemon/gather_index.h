@@ -51,8 +51,10 @@ int hl_index_add(struct hl_index *x, uint32_t node, const uint8_t *p, size_t n,
                  struct hl_err *e);
 /* All nodes were added: put the entries in order.  Later calls of add are wrong. */
 void hl_index_done(struct hl_index *x);
-/* Leave the frames of an entry out and note why: they cannot be read.  0 or -1. */
-int hl_index_leave_out(struct hl_index *x, size_t entry, const char *why);
+/* Leave the frames, or the samples, of an entry out and note why: they cannot be
+ * read.  0 or -1. */
+int hl_index_leave_out(struct hl_index *x, size_t entry, enum hl_ask_kind kind,
+                       const char *why);
 /* So many more of its points are lost. */
 void hl_index_lose_points(struct hl_index *x, size_t entry, uint64_t n);
 

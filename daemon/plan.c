@@ -234,7 +234,7 @@ static int unite(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
 
 uint64_t hl_plan_frames(const struct hl_entry *t)
 {
-    return t->n_rows ? t->n_rows : hl_entry_points(t);
+    return hl_plan_samples_are_frames(t) ? hl_entry_points(t) : t->n_rows;
 }
 
 static void sum_up(struct hl_plan *p, const struct hl_index *x)

@@ -41,7 +41,8 @@ extern const char *const hl_point_metrics[HL_N_POINT_METRICS];
 /* Are this entry's samples the frames of its rank?  Not where it may have had others. */
 static inline int hl_plan_samples_are_frames(const struct hl_entry *t)
 {
-    return !t->n_rows && hl_entry_points(t) && !(t->flags & HL_PROC_NOTE_UNREAD);
+    return !t->n_rows && hl_entry_points(t) &&
+           !(t->flags & (HL_ENTRY_LOST | HL_PROC_NOTE_UNREAD));
 }
 
 /* Frames that an entry gives its rank. */

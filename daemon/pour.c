@@ -110,15 +110,24 @@ static int on_row(void *ctx, const struct hl_stream *st, const double *cells,
     return 0;
 }
 
+/* One process's data are at fault, not the gather. */
+static int damaged(struct state *s, const struct hl_entry *t, enum hl_ask_kind kind,
+                   struct hl_err *e)
+{
+    s->p->damaged = t;
+    s->p->damaged_kind = kind;
+    return e->code == HL_ERR_FORMAT ? hl_fail_in(e, "damaged")
+                                    : hl_fail(e, EIO, HL_CANNOT_BE_READ);
+}
+
 /* The rows must be those that were announced: sinks have made room for them. */
 static int check_rows(struct state *s, const struct hl_entry *t, struct hl_err *e)
 {
     if (s->stream.n_rows == t->n_rows)
         return 0;
-    s->p->damaged = t;
-    return hl_fail(e, HL_ERR_FORMAT,
-                   "process %d: %llu frames came where %llu were announced", (int)t->pid,
-                   (unsigned long long)s->stream.n_rows, (unsigned long long)t->n_rows);
+    hl_fail(e, HL_ERR_FORMAT, "%llu frames came where %llu were announced",
+            (unsigned long long)s->stream.n_rows, (unsigned long long)t->n_rows);
+    return damaged(s, t, HL_WANT_STREAM, e);
 }
 
 static int feed(struct state *s, const struct hl_entry *t, const uint8_t *p, uint64_t n,
@@ -128,10 +137,10 @@ static int feed(struct state *s, const struct hl_entry *t, const uint8_t *p, uin
     s->entry = t;
     if (!hl_stream_feed(&s->stream, p, n, on_row, s, &why))
         return 0;
-    if (why.code == HL_ERR_FORMAT && !hl_outlets_failed(s->p->out))
-        s->p->damaged = t;
     *e = why;
-    return -1;
+    return why.code == HL_ERR_FORMAT && !hl_outlets_failed(s->p->out)
+               ? damaged(s, t, HL_WANT_STREAM, e)
+               : -1;
 }
 
 static int pour_stream(struct state *s, const struct hl_entry *t, struct hl_err *e)
@@ -140,7 +149,8 @@ static int pour_stream(struct state *s, const struct hl_entry *t, struct hl_err 
     for (uint64_t at = 0; at < t->bytes && !bad;) {
         const uint8_t *bytes;
         uint64_t n = 0;
-        bad = hl_pull_next(&s->p->from, &bytes, &n, e) || feed(s, t, bytes, n, e);
+        bad = hl_pull_next(&s->p->from, &bytes, &n, e);
+        bad = bad || (n ? feed(s, t, bytes, n, e) : damaged(s, t, HL_WANT_STREAM, e));
         at += n;
     }
     bad = bad || flush(s, HL_ITEM_ROWS, e) || check_rows(s, t, e);
@@ -196,6 +206,8 @@ static int pour_points(struct state *s, const struct hl_entry *t, int as_frames,
         uint64_t n;
         if (hl_pull_next(&s->p->from, &bytes, &n, e))
             return -1;
+        if (!n)
+            return damaged(s, t, HL_WANT_POINTS, e);
         for (uint64_t at = 0; at < n; at += HL_POINT_BYTES) {
             struct hl_point p;
             hl_point_get(bytes + at, &p);
@@ -241,7 +253,7 @@ static int pour_rank(struct state *s, uint64_t rank, const struct hl_entry *t,
     if (put(s, it, e))
         return -1;
     if (pour_frames(s, t, e))
-        return hl_outlets_failed(s->p->out)
+        return hl_outlets_failed(s->p->out) || s->p->damaged
                    ? -1
                    : hl_fail_in(e, "rank %llu", (unsigned long long)rank);
     return put(s, (struct hl_item){.kind = HL_ITEM_RANK_END}, e);

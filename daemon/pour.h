@@ -14,7 +14,8 @@ struct hl_pour {
     struct hl_pull_from from;
     const struct hl_run *run;
     struct hl_outlets *out;
-    const struct hl_entry *damaged; /* set by hl_pour: whose frames cannot be read */
+    const struct hl_entry *damaged; /* set by hl_pour: whose data cannot be read */
+    enum hl_ask_kind damaged_kind;  /* which of them */
     uint64_t n_points_lost;         /* likewise: or so many more points, if any */
 };
 

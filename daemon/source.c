@@ -113,6 +113,30 @@ int hl_unit_get(const struct hl_source *s, const struct hl_unit *u,
                : 0;
 }
 
+int hl_unit_lose_frames(struct hl_source *s, struct hl_unit *u, const char *why,
+                        struct hl_err *e)
+{
+    uint8_t body[HL_PROC_BODY_MAX];
+    char rank[32] = "";
+    struct hl_proc p;
+    if (hl_unit_get(s, u, body, &p, e))
+        return -1;
+    if (p.hello.rank >= 0)
+        snprintf(rank, sizeof rank, "rank %lld, ", (long long)p.hello.rank);
+    if (hl_source_note(s, "%llu frames of %sprocess %lld on %s: %s",
+                       (unsigned long long)p.n_rows, rank, (long long)p.hello.pid,
+                       s->hosts.name[u->entry.host], why))
+        return hl_fail(e, ENOMEM, "no memory left");
+    s->n_unread++;
+    p.n_rows = u->entry.bytes = 0;
+    if (u->files)
+        s->files[u->files - 1].collector_bytes = 0;
+    if (hl_unit_set(s, u, &p, e))
+        return -1;
+    u->entry.flags |= HL_ENTRY_LOST;
+    return 0;
+}
+
 struct hl_unit *hl_source_add(struct hl_source *s, const struct hl_proc *p,
                               struct hl_err *e)
 {
@@ -317,29 +341,33 @@ static int get_piece(struct hl_source *s, uint64_t n, uint8_t *out, uint64_t *go
     return 0;
 }
 
-/* What cannot be read of one process keeps nobody else's from being read. */
-static void leave_out(struct hl_unit *u)
+/* Feed a unit's catalogs.  1: they are damaged or cannot be read, why says it. */
+static int feed_catalogs(struct hl_source *s, const struct hl_unit *u, uint64_t bytes,
+                         uint8_t *piece, struct hl_stream *st, struct hl_err *why,
+                         struct hl_err *e)
 {
-    u->entry.n_rows = u->entry.bytes = 0;
-    u->entry.flags |= HL_PROC_NOTE_UNREAD;
+    for (uint64_t at = 0, got; at < bytes; at += got) {
+        if (ask_piece(s, u->proc, HL_PULL_CATALOGS, at, bytes - at, e) ||
+            get_piece(s, PULL_MAX, piece, &got, e))
+            return -1;
+        if (!got)
+            hl_fail(why, HL_ERR_FORMAT, HL_CANNOT_BE_READ);
+        else
+            hl_stream_feed(st, piece, got, NULL, NULL, why);
+        if (why->code)
+            return why->code == HL_ERR_FORMAT ? 1 : (*e = *why, -1);
+    }
+    return 0;
 }
 
 static int pull_catalogs(struct hl_source *s, struct hl_unit *u, uint64_t bytes,
                          uint8_t *piece, struct hl_err *e)
 {
     struct hl_stream st = {0};
-    uint64_t at = 0, got;
-    int bad = 0, unread = 0;
-    while (!bad && !unread && at < bytes) {
-        struct hl_err why = {0};
-        bad = ask_piece(s, u->proc, HL_PULL_CATALOGS, at, bytes - at, e) ||
-              get_piece(s, PULL_MAX, piece, &got, e);
-        unread = !bad && (!got || hl_stream_feed(&st, piece, got, NULL, NULL, &why));
-        bad = bad || (why.code == ENOMEM && hl_fail(e, ENOMEM, "no memory left"));
-        at += bad ? 0 : got;
-    }
-    if (unread)
-        leave_out(u);
+    struct hl_err why = {0};
+    int bad = feed_catalogs(s, u, bytes, piece, &st, &why, e);
+    if (bad > 0)
+        bad = hl_unit_lose_frames(s, u, why.text, e);
     else
         bad = bad || hl_source_keep_names(s, &st, &u->entry.catalog, e);
     hl_stream_fini(&st);
@@ -443,18 +471,14 @@ static uint64_t collector_bytes(const struct hl_source *s, const struct hl_unit 
     return u->files ? s->files[u->files - 1].collector_bytes : u->entry.bytes;
 }
 
-static int read_file(const char *name, uint64_t offset, uint64_t n, uint8_t *out,
-                     struct hl_err *e)
+/* 0, or 1 when it has gone or changed since it was looked through. */
+static int read_file(const char *name, uint64_t offset, uint64_t n, uint8_t *out)
 {
-    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     int r = fd < 0 ? -1 : hl_path_pread_all(fd, out, n, (off_t)offset);
-    if (r > 0)
-        hl_fail(e, HL_ERR_FORMAT, "%s is shorter than it was", name);
-    else if (r)
-        hl_fail_errno(e, "cannot read %s", name);
     if (fd >= 0)
         close(fd);
-    return r ? -1 : 0;
+    return r != 0;
 }
 
 /* Part of a slot's piece, asked of the collector. */
@@ -467,14 +491,11 @@ static int question(struct hl_source *s, int slot, uint64_t at, uint64_t n,
     return ask_piece(s, s->unit[w->unit].proc, what, w->offset + at, n, e);
 }
 
-/* The collector has less than it said: rank 0 meets what can be no message, or no
- * point, of this process and leaves it out. */
-static void put_lost(const struct hl_want *want, uint8_t *out, uint64_t n)
+/* Points that the collector counted and has no more; rank 0 meets them. */
+static void put_lost_points(uint8_t *out, uint64_t n)
 {
     const struct hl_point lost = hl_point_lost();
-    memset(out, 0, n);
-    for (uint64_t at = 0; want->kind == HL_WANT_POINTS && at + HL_POINT_BYTES <= n;
-         at += HL_POINT_BYTES)
+    for (uint64_t at = 0; at + HL_POINT_BYTES <= n; at += HL_POINT_BYTES)
         hl_point_put(out + at, &lost);
 }
 
@@ -487,12 +508,14 @@ static int answer(struct hl_source *s, struct hl_err *e)
     memmove(s->question, s->question + 1, s->n_questions * sizeof *s->question);
     if (get_piece(s, q.n, s->slot[q.slot].bytes + q.at, &got, e))
         return -1;
-    if (!got) {
-        put_lost(&s->slot[q.slot].want, s->slot[q.slot].bytes + q.at, q.n);
+    if (!got && s->slot[q.slot].want.kind == HL_WANT_POINTS) {
+        put_lost_points(s->slot[q.slot].bytes + q.at, q.n);
         got = q.n;
     }
     s->slot[q.slot].got += got;
-    return got < q.n ? question(s, q.slot, q.at + got, q.n - got, e) : 0;
+    if (!got)
+        s->slot[q.slot].unread = 1;
+    return got && got < q.n ? question(s, q.slot, q.at + got, q.n - got, e) : 0;
 }
 
 static int asked_of(const struct hl_source *s, int slot)
@@ -544,6 +567,7 @@ int hl_source_begin(struct hl_source *s, int slot, const struct hl_want *want,
         return hl_fail(e, ENOMEM, "no memory left");
     t->want = *want;
     t->got = 0;
+    t->unread = 0;
     if (want->kind == HL_WANT_RECORDS)
         return put_records(s, t, e);
     uint64_t of_collector = want->kind == HL_WANT_POINTS
@@ -562,16 +586,15 @@ int hl_source_end(struct hl_source *s, int slot, const uint8_t **p, uint64_t *n,
     while (asked_of(s, slot))
         if (answer(s, e))
             return -1;
-    if (t->want.kind == HL_WANT_STREAM && t->got < t->want.n) {
+    if (!t->unread && t->want.kind == HL_WANT_STREAM && t->got < t->want.n) {
         const struct hl_unit *u = &s->unit[t->want.unit];
         uint64_t at = t->want.offset + t->got - collector_bytes(s, u);
-        if (read_file(s->files[u->files - 1].rows, at, t->want.n - t->got,
-                      t->bytes + t->got, e))
-            return -1;
+        t->unread = read_file(s->files[u->files - 1].rows, at, t->want.n - t->got,
+                              t->bytes + t->got);
         t->got = t->want.n;
     }
     *p = t->bytes;
-    *n = t->got;
+    *n = t->unread ? 0 : t->got;
     return 0;
 }
 

@@ -65,6 +65,7 @@ struct hl_piece_slot {
     struct hl_want want;
     uint8_t *bytes; /* HL_PIECE_MAX, made when first needed */
     uint64_t got;   /* bytes that are there */
+    int unread;     /* the rest cannot be read */
 };
 
 /* A question to the collector that has no answer yet. */
@@ -87,6 +88,7 @@ struct hl_source {
     struct hl_names hosts;
     struct hl_gap *gap;
     size_t n_gaps;
+    size_t n_unread;       /* processes and files that are not here as a whole */
     int left_out;          /* its data are not wanted */
     int64_t max_size;      /* n_mpi_ranks that a ranked process told; -1 none */
     char app_version[256]; /* of the lowest rank that told one */
@@ -106,6 +108,9 @@ static inline int hl_source_is_bare(const struct hl_source *s)
     return !s->left_out && s->link.fd < 0 && !s->n_units;
 }
 
+/* Why, where only the node knows more. */
+#define HL_CANNOT_BE_READ "they cannot be read there; the collector's log says why"
+
 struct hl_source_options {
     const char *key;
     const char *sockets;      /* ':'-separated, the first that answers is used */
@@ -124,7 +129,8 @@ int hl_source_empty(struct hl_source *s, struct hl_err *e);
 void hl_source_close(struct hl_source *s);
 
 /* Ask for a piece of at most HL_PIECE_MAX bytes; wait for it.  A STREAM or POINTS
- * piece has exactly want->n bytes.  The bytes stay until the slot is begun again. */
+ * piece has exactly want->n bytes, or none: this process's data cannot be read.  The
+ * bytes stay until the slot is begun again. */
 int hl_source_begin(struct hl_source *s, int slot, const struct hl_want *want,
                     struct hl_err *e);
 int hl_source_end(struct hl_source *s, int slot, const uint8_t **p, uint64_t *n,
@@ -142,6 +148,9 @@ int hl_unit_get(const struct hl_source *s, const struct hl_unit *u,
 /* Keep a changed entry in its place. */
 int hl_unit_set(struct hl_source *s, struct hl_unit *u, const struct hl_proc *p,
                 struct hl_err *e);
+/* Its frames cannot be read, says why: they are named and left out.  0 or -1. */
+int hl_unit_lose_frames(struct hl_source *s, struct hl_unit *u, const char *why,
+                        struct hl_err *e);
 /* The unit's files, made on demand; NULL: no memory. */
 struct hl_unit_files *hl_unit_need_files(struct hl_source *s, struct hl_unit *u);
 struct hl_unit *hl_source_find(struct hl_source *s, uint64_t image);

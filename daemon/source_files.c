@@ -39,20 +39,41 @@ static int same_key(struct hl_str a, const char *key)
     return a.n == strlen(key) && (!a.n || !memcmp(a.p, key, a.n));
 }
 
-/* Feed the collector's part of a unit, to know which rows it has. */
+/* Feed the collector's part of a unit, to know which rows it has.  1: it is damaged
+ * or cannot be read, why says it. */
 static int feed_collector_part(struct hl_source *s, const struct hl_unit *u,
-                               uint64_t bytes, struct hl_stream *st, struct hl_err *e)
+                               uint64_t bytes, struct hl_stream *st, struct hl_err *why,
+                               struct hl_err *e)
 {
     const uint8_t *piece;
-    int bad = 0;
-    for (uint64_t at = 0, n; !bad && at < bytes; at += n) {
+    for (uint64_t at = 0, n; at < bytes; at += n) {
         struct hl_want w = {HL_WANT_STREAM, (uint64_t)(u - s->unit), at, bytes - at};
         w.n = w.n < READ_BYTES ? w.n : READ_BYTES;
         hl_source_tick(s);
-        bad = hl_source_begin(s, 0, &w, e) || hl_source_end(s, 0, &piece, &n, e) ||
-              hl_stream_feed(st, piece, n, NULL, NULL, e);
+        if (hl_source_begin(s, 0, &w, e) || hl_source_end(s, 0, &piece, &n, e))
+            return -1;
+        if (!n)
+            hl_fail(why, HL_ERR_FORMAT, HL_CANNOT_BE_READ);
+        else
+            hl_stream_feed(st, piece, n, NULL, NULL, why);
+        if (why->code)
+            return why->code == HL_ERR_FORMAT ? 1 : (*e = *why, -1);
     }
-    return bad ? -1 : 0;
+    return 0;
+}
+
+/* What the file adds to comes first.  Where that is lost, the file is all there is. */
+static int begin_stream(struct hl_source *s, struct hl_unit *u, uint64_t bytes,
+                        struct hl_stream *st, struct hl_err *e)
+{
+    struct hl_err why = {0};
+    int bad = feed_collector_part(s, u, bytes, st, &why, e);
+    if (bad > 0) {
+        hl_stream_fini(st);
+        bad = hl_unit_lose_frames(s, u, why.text, e);
+    }
+    hl_buf_fini(&st->pending);
+    return bad;
 }
 
 /* Feed a file; what lies behind its last sound message is told and left. */
@@ -96,8 +117,7 @@ static int join_rows(struct hl_source *s, struct hl_unit *u, struct hl_proc *p, 
     uint64_t file_bytes = 0;
     if (!f)
         return hl_fail(e, ENOMEM, "no memory left");
-    int bad = f->collector_bytes && feed_collector_part(s, u, f->collector_bytes, &st, e);
-    hl_buf_fini(&st.pending);
+    int bad = f->collector_bytes && begin_stream(s, u, f->collector_bytes, &st, e);
     if (!bad) {
         feed_file(s, fd, name, &st, &file_bytes);
         count_rows(&st, p);
@@ -196,13 +216,14 @@ static int join_page(struct hl_source *s, struct hl_unit *u, const struct hl_pro
         return hl_fail(e, ENOMEM, "no memory left");
     if (hl_unit_get(s, u, body, &known, e))
         return -1;
-    uint32_t catalog = u->entry.catalog;
+    uint32_t catalog = u->entry.catalog, lost = u->entry.flags & HL_ENTRY_LOST;
     uint64_t bytes = u->entry.bytes;
     known.heap = p->heap;
     known.flags |= p->flags;
     int bad = hl_unit_set(s, u, &known, e);
     u->entry.catalog = catalog;
     u->entry.bytes = bytes;
+    u->entry.flags |= lost;
     return bad;
 }
 

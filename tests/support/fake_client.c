@@ -17,6 +17,7 @@
  *             exit=N  _exit=N  kill=SIGNAL  exec   end (exec: another image)
  *             nopage, nopid  hello without a page; with a start time not ours
  *             interval=MS    hellos ask for samples
+ *             rank=N         of 4; 3 without it
  *             loaded=S       the page says that its agent is S seconds older
  * hostile:    noseal, badsize, badrows, fds=N, raw=HEX, catalog=ID:BASE:FIRST,
  *             refused (print the sentence)
@@ -50,6 +51,7 @@ enum { RING_BYTES = 1 << 20, N_METRICS = 2, MANY = 64 };
 static const char *socket_path, *key;
 static uint64_t image, start_ticks, n_rows, sent;
 static int64_t interval_ns;
+static int32_t rank = 3;
 static struct hl_heap_header *page;
 static struct hl_row_buffer *ring;
 static int page_fd = -1, ring_fd = -1, heap_fd = -1, no_seal, no_page, catalog_done;
@@ -93,7 +95,7 @@ static void make_page(void)
     page->pid = getpid();
     page->start_ticks = start_ticks;
     page->load_mono_ns = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-    page->rank = 3;
+    page->rank = rank;
     strcpy(page->host, "node-a");
     page->n_slots_used = page->n_threads_seen = 1;
     page->vmhwm_bytes = page->vmrss_bytes = -1;
@@ -134,7 +136,7 @@ static size_t hello(uint8_t *out, size_t cap, enum hl_role role, uint32_t flags)
                          .pid = getpid(),
                          .start_ticks = start_ticks,
                          .image = image,
-                         .rank = 3,
+                         .rank = rank,
                          .size = 4,
                          .interval_ns = interval_ns,
                          .key = text(key),
@@ -316,7 +318,7 @@ static void say_bye(long dropped)
 static void say_record(long allocs)
 {
     static uint8_t out[HL_WIRE_HEADER + 4096];
-    struct hl_record_msg m = {.record = {.rank = 3,
+    struct hl_record_msg m = {.record = {.rank = rank,
                                          .pid = getpid(),
                                          .host = "node-a",
                                          .allocs = (uint64_t)allocs,
@@ -641,6 +643,8 @@ static void with_value(const char *a, const char *v)
         print_points((uint32_t)number);
     else if (IS("loaded"))
         page->load_mono_ns -= number * 1000000000;
+    else if (IS("rank"))
+        rank = (int32_t)number;
     else if (IS("interval"))
         interval_ns = number * 1000000;
     else if (IS("say"))
