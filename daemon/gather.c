@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "comm.h"
+#include "fds.h"
 #include "gather_index.h"
 #include "gather_options.h"
 #include "outlets.h"
@@ -463,6 +464,7 @@ int main(int argc, char **argv)
 {
     static struct gather g;
     struct hl_err e = {0};
+    hl_fds_hold_std();
     int r = gather_options_parse(&g.o, argc, argv);
     if (r) {
         gather_options_fini(&g.o);

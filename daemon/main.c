@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "daemon.h"
+#include "fds.h"
 #include "job.h"
 #include "keep.h"
 #include "listen.h"
@@ -395,6 +396,7 @@ int main(int argc, char **argv)
     static struct hl_daemon d = {
         .listener = {.fd = -1}, .passed = {.listener = -1}, .root = -1, .lock = -1};
     struct options o;
+    hl_fds_hold_std();
     int status = read_options(argc, argv, &o);
     if (status >= 0)
         return status;

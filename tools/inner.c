@@ -10,6 +10,7 @@
 #include "child.h"
 #include "collect.h"
 #include "command.h"
+#include "fds.h"
 #include "outputs.h"
 #include "session.h"
 
@@ -197,6 +198,7 @@ static _Noreturn void gather_when_all_ended(struct inner *n, int go)
     char socket[sizeof n->s.keeper.path];
     memcpy(socket, n->s.keeper.path, sizeof socket);
     hl_link_close(&n->s.keeper);
+    hl_fds_close_others(go);
     if (hl_link_open(&n->s.keeper, socket, -1, NULL) ||
         hl_link_hello(&n->s.keeper, HL_ROLE_KEEPER, n->s.key, getpid(), NULL))
         n->s.keeper.fd = -1;

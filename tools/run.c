@@ -8,6 +8,7 @@
 #include "child.h"
 #include "collect.h"
 #include "command.h"
+#include "fds.h"
 #include "inner.h"
 #include "outputs.h"
 #include "run_options.h"
@@ -218,6 +219,7 @@ static int outer(const struct run_options *o)
 int main(int argc, char **argv)
 {
     struct run_options o;
+    hl_fds_hold_std();
     child_prepare();
     int r = run_options_parse(&o, argc, argv);
     if (r) {

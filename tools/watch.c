@@ -4,6 +4,8 @@
  */
 #include "watch.h"
 
+#include "fds.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -44,6 +46,7 @@ static _Noreturn void be_program(const struct watch_plan *p, const int out[2],
         else if (log >= 0)
             dup2(log, 2);
     }
+    hl_fds_close_others(-1); /* the pipes of the run's caller are not for it */
     execvpe(p->argv[0], p->argv, p->envp);
     fprintf(stderr, "heapline-run: cannot execute %s: %s\n", p->argv[0], strerror(errno));
     _exit(127);

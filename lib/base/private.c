@@ -4,6 +4,7 @@
  */
 #include "private.h"
 
+#include "fds.h"
 #include "install.h"
 #include "wire_link.h"
 #include "path.h"
@@ -40,7 +41,7 @@ static int make_folder(const struct hl_private *p, struct hl_err *e)
 }
 
 static _Noreturn void become_collector(const struct hl_private *p, const char *spool,
-                                       const char *program, int log)
+                                       const char *program, int log, int lock)
 {
     int null = open("/dev/null", O_RDWR);
     sigset_t none;
@@ -50,6 +51,7 @@ static _Noreturn void become_collector(const struct hl_private *p, const char *s
     dup2(null, 0);
     dup2(null, 1);
     dup2(log >= 0 ? log : null, 2);
+    hl_fds_close_others(lock); /* whoever reads a pipe of the run waits for its end */
     execl(program, program, "-f", "--private", "--socket", p->socket, "--spool", spool,
           (char *)NULL);
     _exit(127);
@@ -96,7 +98,7 @@ static int start(const struct hl_private *p, const char *spool, int lock,
     pid_t pid = fork();
     if (pid == 0) {
         fcntl(lock, F_SETFD, 0); /* the lock lives as long as the collector */
-        become_collector(p, spool, program, log);
+        become_collector(p, spool, program, log, lock);
     }
     if (log >= 0)
         close(log);
