@@ -247,6 +247,7 @@ static int wait_for_gatherer(struct inner *n)
     while (waitpid(n->gatherer, &status, 0) < 0 && errno == EINTR)
         ;
     relay_log(n->log);
+    session_tell_log(&n->s);
     struct collect c = collect_of(n);
     if (!WIFEXITED(status) || WEXITSTATUS(status) == 2) {
         collect_tell_failure(&c);
@@ -380,7 +381,7 @@ int inner_run(const struct run_options *o)
     if (is_recorded())
         return be_command(o->command);
     n.s.o = o;
-    n.s.keeper.fd = -1;
+    n.s.keeper.fd = n.s.log = -1;
     identify(&n);
     if (n.key_is_local && !is_one_node(&n)) {
         if (n.rank == 0)

@@ -192,7 +192,7 @@ static int outer(const struct run_options *o)
     struct hl_err e = {0};
     struct hl_end end;
     pid_t pid;
-    r.s.keeper.fd = -1;
+    r.s.keeper.fd = r.s.log = -1;
     if (prepare(&r, o, &e)) {
         say(&e);
         fini(&r);
@@ -211,6 +211,7 @@ static int outer(const struct run_options *o)
     session_tell_end(&r.s, pid, &end);
     child_reap(pid);
     int bad = finish(&r);
+    session_tell_log(&r.s);
     fini(&r);
     int status = child_status(&end);
     return status == 0 && bad ? RUN_USAGE : status;

@@ -7,6 +7,7 @@
 #include "install.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,7 @@ static void tell_no_timeline(const struct session *s)
 int session_open(struct session *s, struct hl_err *e)
 {
     const char *tmp = getenv("TMPDIR");
-    s->keeper.fd = -1;
+    s->keeper.fd = s->log = -1;
     s->fallback_dir = tmp && *tmp == '/' ? tmp : "/tmp";
     hl_private_names(&s->private, s->key);
     if (s->o->socket)
@@ -75,6 +76,8 @@ int session_open(struct session *s, struct hl_err *e)
         s->has_collector = 1;
     else if (!s->is_elsewhere && keep_private(s, e) == 0)
         s->has_collector = s->is_private = 1;
+    if (s->is_private)
+        s->log = open(s->private.log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     tell_no_timeline(s);
     return s->has_collector || s->is_elsewhere ? 0 : -1;
 }
@@ -185,6 +188,18 @@ int session_saw_ranks(struct session *s)
     int found = index_has_rank(&l, s->key);
     hl_link_close(&l);
     return found;
+}
+
+void session_tell_log(const struct session *s)
+{
+    static const char mark[] = "heaplined: error: ";
+    char text[4096];
+    ssize_t n = s->log < 0 ? -1 : pread(s->log, text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = 0;
+    const char *found = strstr(text, mark);
+    if (found) /* what follows from the first is counted by the gather */
+        fprintf(stderr, "heapline-run: the private collector: %.*s\n",
+                (int)strcspn(found + sizeof mark - 1, "\n"), found + sizeof mark - 1);
 }
 
 void session_discard(struct session *s)

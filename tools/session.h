@@ -23,6 +23,7 @@ struct session {
     const char *fallback_dir;
     struct hl_link keeper;
     int n_mended;
+    int log; /* of the private collector, which goes with its folder; -1 none */
     char prefix[4096];
 };
 
@@ -44,6 +45,9 @@ int session_variables(const struct session *s, struct texts *vars, struct hl_err
 
 /* Tell the collector how a process we are the parent of has ended. */
 void session_tell_end(struct session *s, int64_t pid, const struct hl_end *end);
+
+/* Say what went wrong in the private collector, when the outputs were gathered. */
+void session_tell_log(const struct session *s);
 
 /* Has this node's collector met a process of the run that has a rank? */
 int session_saw_ranks(struct session *s);

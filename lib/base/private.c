@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { START_MS = 15000, STEP_MS = 10 };
+enum { START_MS = 15000, STEP_MS = 10, LOG_BYTES = 4096 };
 
 void hl_private_names(struct hl_private *p, const char *key)
 {
@@ -95,6 +95,8 @@ static int start(const struct hl_private *p, const char *spool, int lock,
     if (hl_find_program("heaplined", program, sizeof program, e))
         return -1;
     int log = open(p->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (log >= 0) /* so that it can say that the disk is full */
+        fallocate(log, FALLOC_FL_KEEP_SIZE, 0, LOG_BYTES);
     pid_t pid = fork();
     if (pid == 0) {
         fcntl(lock, F_SETFD, 0); /* the lock lives as long as the collector */
