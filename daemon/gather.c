@@ -59,6 +59,15 @@ static const char *outcome(const struct gather *g)
 {
     if (!g->comm || g->comm->rank)
         return "";
+    static char spool[4300];
+    if (g->o.spool && !g->n_committed) {
+        snprintf(
+            spool, sizeof spool,
+            "; nothing was written, the data are kept in %s: run this again when that "
+            "is mended",
+            g->o.spool);
+        return spool;
+    }
     return g->n_committed ? "; the outputs before it are written, the data are kept"
                           : "; nothing was written, the data are kept";
 }
