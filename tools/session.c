@@ -47,7 +47,11 @@ static int keep(struct session *s, const char *socket, struct hl_err *e)
 
 static int keep_private(struct session *s, struct hl_err *e)
 {
-    return hl_private_start(&s->private, NULL, &s->keeper, e) || be_keeper(s, e) ? -1 : 0;
+    if (hl_private_start(&s->private, NULL, &s->keeper, e))
+        return -1;
+    if (be_keeper(s, e) == 0)
+        return 0;
+    return e->code == HL_ERR_PEER ? hl_private_failed(&s->private, e) : -1;
 }
 
 /* Samples are the collector's work. */

@@ -8,13 +8,16 @@
 #include "install.h"
 #include "wire_link.h"
 #include "path.h"
+#include "ulimits.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -57,17 +60,56 @@ static _Noreturn void become_collector(const struct hl_private *p, const char *s
     _exit(127);
 }
 
+/* A program that gets no memory or descriptors may end without a word. */
+static void guess(char *out, size_t cap)
+{
+    enum { FEW = 64 };
+    struct rlimit r;
+    char hint[128];
+    hl_limit_hint(ENOMEM, hint, sizeof hint);
+    if (!hint[0] && getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < FEW)
+        hl_limit_hint(EMFILE, hint, sizeof hint);
+    snprintf(out, cap, "heaplined ended without a message%s", hint);
+}
+
 static void last_line(const char *name, char *out, size_t cap)
 {
+    static const char mark[] = "heaplined: error: ";
     FILE *f = fopen(name, "re");
-    char line[256];
-    snprintf(out, cap, "no message; see %s", name);
+    char line[512];
+    guess(out, cap);
     while (f && fgets(line, sizeof line, f)) {
+        int ours = !strncmp(line, mark, sizeof mark - 1);
         line[strcspn(line, "\n")] = 0;
-        snprintf(out, cap, "%s", line);
+        snprintf(out, cap, "%s", ours ? line + sizeof mark - 1 : line);
     }
     if (f)
         fclose(f);
+}
+
+/* No process's data are in the spool. */
+static int is_empty(const char *spool)
+{
+    static const char *const own[] = {".", "..", "lock", "samples"};
+    DIR *d = opendir(spool);
+    struct dirent *de;
+    size_t i = 0;
+    while (d && i < sizeof own / sizeof *own && (de = readdir(d)))
+        for (i = 0; i < sizeof own / sizeof *own && strcmp(de->d_name, own[i]);)
+            i++;
+    if (d)
+        closedir(d);
+    return i < sizeof own / sizeof *own;
+}
+
+int hl_private_failed(const struct hl_private *p, struct hl_err *e)
+{
+    char why[512];
+    last_line(p->log, why, sizeof why);
+    hl_fail(e, HL_ERR_PEER, "cannot start a private collector: %s", why);
+    if (is_empty(p->spool)) /* nothing was kept: leave no trace */
+        hl_path_remove_tree(p->dir);
+    return -1;
 }
 
 /* Wait until the socket answers; pid: the collector we started, or 0. */
@@ -78,11 +120,8 @@ static int wait_ready(const struct hl_private *p, pid_t pid, struct hl_link *lin
         int status;
         if (hl_link_open(link, p->socket, (int64_t)geteuid(), NULL) == 0)
             return 0;
-        if (pid && waitpid(pid, &status, WNOHANG) == pid) {
-            char why[256];
-            last_line(p->log, why, sizeof why);
-            return hl_fail(e, HL_ERR_PEER, "cannot start a private collector: %s", why);
-        }
+        if (pid && waitpid(pid, &status, WNOHANG) == pid)
+            return hl_private_failed(p, e);
         nanosleep(&(struct timespec){0, STEP_MS * 1000000L}, NULL);
     }
     return hl_fail(e, ETIMEDOUT, "the private collector at %s did not start", p->socket);
@@ -123,7 +162,7 @@ int hl_private_start(struct hl_private *p, const char *spool, struct hl_link *li
                   ? start(p, spool ? spool : p->spool, lock, link, e)
                   : wait_ready(p, 0, link, e);
     close(lock);
-    if (bad && access(p->spool, F_OK)) /* nothing was kept: leave no trace */
+    if (bad && access(p->spool, F_OK))
         hl_path_remove_tree(p->dir);
     return bad;
 }
