@@ -281,8 +281,7 @@ static int prepare(struct inner *n, struct hl_err *e)
     if (session_open(&n->s, e)) {
         if (o->socket)
             return -1;
-        fprintf(stderr, "heapline-run: %s; going on with fallback files in %s\n", e->text,
-                n->s.fallback_dir);
+        session_tell_fallback(&n->s, e);
     }
     snprintf(n->log, sizeof n->log, "%s.gather.%ld", n->s.prefix, (long)getpid());
     if (n->s.is_private)

@@ -118,8 +118,7 @@ static int prepare(struct run *r, const struct run_options *o, struct hl_err *e)
     if (session_open(&r->s, e)) {
         if (o->socket)
             return -1;
-        fprintf(stderr, "heapline-run: %s; going on with fallback files in %s\n", e->text,
-                r->s.fallback_dir);
+        session_tell_fallback(&r->s, e);
     }
     if (session_variables(&r->s, &r->vars, e))
         return -1;

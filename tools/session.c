@@ -5,6 +5,7 @@
 #include "session.h"
 
 #include "install.h"
+#include "path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -84,6 +85,20 @@ int session_open(struct session *s, struct hl_err *e)
         s->log = open(s->private.log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     tell_no_timeline(s);
     return s->has_collector || s->is_elsewhere ? 0 : -1;
+}
+
+void session_tell_fallback(const struct session *s, const struct hl_err *e)
+{
+    char dir[4096];
+    if (hl_fallback_dir(s->fallback_dir, geteuid(), dir, sizeof dir) &&
+        (access(dir, F_OK) || hl_path_is_own_dir(dir)))
+        fprintf(stderr, "heapline-run: %s; going on with fallback files in %s\n", e->text,
+                s->fallback_dir);
+    else
+        fprintf(stderr,
+                "heapline-run: %s; nothing can be kept in %s either: set TMPDIR to a "
+                "folder of your own\n",
+                e->text, s->fallback_dir);
 }
 
 enum { MENDS_MAX = 5 };

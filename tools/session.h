@@ -34,6 +34,9 @@ void session_new_key(struct session *s);
  * run can go on without, its data then go to fallback files. */
 int session_open(struct session *s, struct hl_err *e);
 
+/* There is no collector (e): what is done instead, on stderr. */
+void session_tell_fallback(const struct session *s, const struct hl_err *e);
+
 /* Is the collector still there?  A private one that died is started again on its
  * spool and met again: agents reconnect and resend.  0, or -1 told on stderr. */
 int session_mend(struct session *s);
