@@ -87,11 +87,19 @@ int session_open(struct session *s, struct hl_err *e)
     return s->has_collector || s->is_elsewhere ? 0 : -1;
 }
 
-void session_tell_fallback(const struct session *s, const struct hl_err *e)
+static int can_keep_files(const struct session *s)
 {
     char dir[4096];
-    if (hl_fallback_dir(s->fallback_dir, geteuid(), dir, sizeof dir) &&
-        (access(dir, F_OK) || hl_path_is_own_dir(dir)))
+    if (!hl_fallback_dir(s->fallback_dir, geteuid(), dir, sizeof dir))
+        return 0;
+    if (access(dir, F_OK))
+        return access(s->fallback_dir, W_OK | X_OK) == 0;
+    return hl_path_is_own_dir(dir) && access(dir, W_OK | X_OK) == 0;
+}
+
+void session_tell_fallback(const struct session *s, const struct hl_err *e)
+{
+    if (can_keep_files(s))
         fprintf(stderr, "heapline-run: %s; going on with fallback files in %s\n", e->text,
                 s->fallback_dir);
     else

@@ -46,8 +46,11 @@ static int tell_foreign(const char *name, const struct stat *st, struct hl_err *
 int hl_path_own_dir_at(int dirfd, const char *name, struct hl_err *e)
 {
     struct stat st;
-    if (mkdirat(dirfd, name, 0700) && errno != EEXIST)
+    int made = mkdirat(dirfd, name, 0700) == 0;
+    if (!made && errno != EEXIST)
         return hl_fail_errno(e, "cannot make the folder %s", name);
+    if (made) /* whatever the umask is */
+        fchmodat(dirfd, name, 0700, 0);
     int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st))
         return tell_strange(dirfd, name, e);

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -154,13 +155,17 @@ int hl_private_start(struct hl_private *p, const char *spool, struct hl_link *li
     int dir = make_folder(p, e);
     if (dir < 0)
         return -1;
+    mode_t before = umask(0077); /* the user's may keep us from our own files */
     int lock = openat(dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     close(dir);
-    if (lock < 0)
+    if (lock < 0) {
+        umask(before);
         return hl_fail_errno(e, "cannot open %s/lock", p->dir);
+    }
     int bad = flock(lock, LOCK_EX | LOCK_NB) == 0
                   ? start(p, spool ? spool : p->spool, lock, link, e)
                   : wait_ready(p, 0, link, e);
+    umask(before);
     close(lock);
     if (bad && access(p->spool, F_OK))
         hl_path_remove_tree(p->dir);
