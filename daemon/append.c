@@ -78,6 +78,11 @@ int hl_append_tick(struct hl_daemon *d)
     return idle;
 }
 
+uint64_t hl_append_done_with(const struct hl_process *p)
+{
+    return p->discards ? p->spool->stream_bytes : p->written.stream;
+}
+
 uint64_t hl_append_waiting(const struct hl_daemon *d)
 {
     const struct hl_append *a = &d->append;
@@ -110,14 +115,22 @@ static void give_up(struct hl_process *p)
 /* Bytes that have their place in the file and are in no batch. */
 static void hold(struct hl_process *p, const uint8_t *msgs, size_t n, uint64_t at)
 {
-    if (p->broken)
-        return; /* counted when it was given up */
+    if (p->broken || p->discards)
+        return; /* counted when it was given up, or at its end */
     if (!hl_buf_left(&p->held))
         p->held_at = at;
     if (hl_buf_add(&p->held, msgs, n) == 0)
         p->d->append.held_bytes += n;
     else
         give_up(p);
+}
+
+void hl_append_discard(struct hl_process *p, int reason)
+{
+    p->discards = 1;
+    p->lost_reason = reason;
+    p->d->append.held_bytes -= hl_buf_left(&p->held);
+    hl_buf_fini(&p->held);
 }
 
 struct retry {
@@ -163,7 +176,7 @@ static void retry_done(struct hl_task *t)
     size_t n = hl_buf_left(&r->bytes);
     p->n_flying--;
     p->retrying = 0;
-    if (r->spool != p->spool) {
+    if (r->spool != p->spool || p->discards) {
         p->d->append.held_bytes -= n; /* it has begun anew meanwhile */
     } else if (r->result) {
         hold_again(p, r);
@@ -273,6 +286,8 @@ int hl_append_read(struct hl_process *p, const uint8_t *from, size_t n)
     int r = note(p, from, n, &at);
     if (r)
         return r;
+    if (p->discards)
+        return 0;
     if (must_be_held(p) || room_for_piece(b))
         hold(p, from, n, at);
     else
@@ -283,7 +298,8 @@ int hl_append_read(struct hl_process *p, const uint8_t *from, size_t n)
 int hl_append_copy(struct hl_process *p, const void *msgs, size_t n)
 {
     struct hl_batch *b = p->d->append.filling;
-    int fits = !must_be_held(p) && HL_BATCH_BYTES - b->n >= n && !room_for_piece(b);
+    int fits = !must_be_held(p) && !p->discards && HL_BATCH_BYTES - b->n >= n &&
+               !room_for_piece(b);
     if (fits) {
         memcpy(b->buf + b->n, msgs, n);
         b->touched = 1;
@@ -295,7 +311,8 @@ int hl_append_copy(struct hl_process *p, const void *msgs, size_t n)
     if (r)
         return r;
     hold(p, msgs, n, at);
-    hl_append_retry(p);
+    if (!p->discards)
+        hl_append_retry(p);
     return 0;
 }
 
@@ -349,7 +366,7 @@ static int take_results(struct hl_batch *b)
     for (size_t i = 0; i < b->n_pieces; i++) {
         const struct hl_piece *q = &b->piece[i];
         q->p->n_flying--;
-        if (q->spool != q->p->spool) /* it has begun anew meanwhile */
+        if (q->spool != q->p->spool || q->p->discards) /* it has begun anew meanwhile */
             continue;
         if (!q->result && !must_be_held(q->p)) {
             wrote(q->p, q->end, q->n);

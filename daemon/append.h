@@ -59,6 +59,11 @@ int hl_append_copy(struct hl_process *p, const void *msgs, size_t n);
 void hl_append_turn(void *daemon);
 /* Try again what is held. */
 void hl_append_retry(struct hl_process *p);
+/* The disk takes no more of this process (reason: errno value): what is held and
+ * what comes is done with, and lost. */
+void hl_append_discard(struct hl_process *p, int reason);
+/* The stream up to here needs not be sent again. */
+uint64_t hl_append_done_with(const struct hl_process *p);
 /* Bytes that wait for the disk. */
 uint64_t hl_append_waiting(const struct hl_daemon *d);
 /* Nothing is on its way, but what is held. */

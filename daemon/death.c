@@ -14,6 +14,7 @@
 #include "peer.h"
 #include "procfs.h"
 #include "row_buffer.h"
+#include "store.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +22,12 @@
 #include <unistd.h>
 
 /* Until its parent has waited for it the kernel may not say how it ended. */
-enum { WAIT_FOR_PARENT_MS = 1000, ASK_AGAIN_MS = 10, AT_ONCE = 64 };
+enum {
+    WAIT_FOR_PARENT_MS = 1000,
+    ASK_AGAIN_MS = 10,
+    BLOCKED_MS = 500, /* who unblocks them says so: this is for what nobody sees */
+    AT_ONCE = 64
+};
 
 enum step {
     DONE,
@@ -243,13 +249,13 @@ void hl_death_save(struct hl_process *p)
 {
     uint8_t out[HL_WIRE_HEADER * 3 + 4096];
     struct hl_bye bye = {p->n_dropped, p->tally.n_rows + p->n_dropped};
-    struct hl_loss loss = {p->n_lost, (uint64_t)p->lost_reason};
+    struct hl_loss loss = {hl_process_lost(p), (uint64_t)p->lost_reason};
     if (hl_timeline_n_taken(p) > p->record->n_points)
         p->record->n_points = hl_timeline_n_taken(p);
     int64_t n = hl_encode_record(out, sizeof out, p->record);
     if (p->n_dropped)
         n += hl_encode_bye(out + n, sizeof out - (size_t)n, &bye);
-    if (p->n_lost)
+    if (loss.n_rows)
         n += hl_encode_loss(out + n, sizeof out - (size_t)n, &loss);
     hl_append_copy(p, out, (size_t)n);
     p->record_noted = 1;
@@ -274,10 +280,10 @@ static void count_ended(struct hl_process *p)
     struct hl_job *j = p->job;
     j->n_rows += p->tally.n_rows;
     j->n_dropped += p->n_dropped;
-    j->n_lost += p->n_lost;
+    j->n_lost += hl_process_lost(p);
     p->d->count.processes_ended++;
     p->d->count.rows_dropped += p->n_dropped;
-    p->d->count.rows_lost += p->n_lost;
+    p->d->count.rows_lost += hl_process_lost(p);
 }
 
 static void finish(struct hl_process *p)
@@ -288,10 +294,11 @@ static void finish(struct hl_process *p)
     hl_end_text(&p->record->end, text);
     hl_log(&p->d->log, HL_LOG_DEBUG, NULL, &about, "process %lld: ENDING -> ENDED (%s)",
            (long long)p->pid, text);
-    if (p->n_lost)
+    if (hl_process_lost(p))
         hl_log(&p->d->log, HL_LOG_WARNING, "rows lost", &about,
                "process %lld of job %s: %llu rows lost (%s)", (long long)p->pid,
-               p->job->shown, (unsigned long long)p->n_lost, strerror(p->lost_reason));
+               p->job->shown, (unsigned long long)hl_process_lost(p),
+               strerror(p->lost_reason));
     hl_process_close_descriptors(p);
     count_ended(p);
     hl_timeline_end(p); /* the record counts its points */
@@ -299,8 +306,17 @@ static void finish(struct hl_process *p)
     hl_job_ended(p->job);
 }
 
+/* The disk of a private collector has had its time when the run is over: whoever
+ * gathers must not find a process that never ends. */
+static int is_hopeless(const struct hl_process *p)
+{
+    return p->failing && p->d->private_run && (p->d->n_gathers || !p->d->n_keepers);
+}
+
 static enum step step(struct hl_process *p)
 {
+    if (is_hopeless(p))
+        hl_store_give_up(p, p->d->spool_errno);
     enum step s = read_sockets(p);
     if (s == DONE)
         s = take_rows(p);
@@ -342,19 +358,24 @@ void hl_death_on_timer(void *daemon)
 {
     struct hl_daemon *d = daemon;
     size_t n = d->list[HL_PROCESS_ENDING].n, left = AT_ONCE;
-    int more = 0;
+    uint64_t again_ms = BLOCKED_MS;
     meet_newcomers(d);
     for (; n && left && d->ending; n--, left--) {
         struct hl_process *p = dequeue(d);
         enum step s = step(p);
         if (s != DONE)
             enqueue(p);
-        more |= s == MORE || s == DONE;
+        if (s == MORE || s == DONE)
+            again_ms = 0;
+        else if (s == LATER && again_ms)
+            again_ms = ASK_AGAIN_MS;
     }
     if (!d->ending)
         return;
+    if (n && again_ms > ASK_AGAIN_MS) /* some were not asked */
+        again_ms = ASK_AGAIN_MS;
     /* Where all of many wait for their parents, each is asked more rarely. */
-    hl_timer_set(d->ending_timer, more ? 0 : ASK_AGAIN_MS, 0);
+    hl_timer_set(d->ending_timer, again_ms, 0);
 }
 
 void hl_death_told(struct hl_process *p, const struct hl_end *end)

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "comm.h"
+#include "fds.h"
 #include "gather_index.h"
 #include "gather_options.h"
 #include "gather_tell.h"
@@ -56,6 +57,15 @@ static const char *outcome(const struct gather *g)
 {
     if (!g->comm || g->comm->rank)
         return "";
+    static char spool[4300];
+    if (g->o.spool && !g->n_committed) {
+        snprintf(
+            spool, sizeof spool,
+            "; nothing was written, the data are kept in %s: run this again when that "
+            "is mended",
+            g->o.spool);
+        return spool;
+    }
     return g->n_committed ? "; the outputs before it are written, the data are kept"
                           : "; nothing was written, the data are kept";
 }
@@ -391,6 +401,7 @@ int main(int argc, char **argv)
 {
     static struct gather g;
     struct hl_err e = {0};
+    hl_fds_hold_std();
     int r = gather_options_parse(&g.o, argc, argv);
     if (r) {
         gather_options_fini(&g.o);

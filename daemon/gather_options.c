@@ -99,6 +99,19 @@ static int add_without(struct gather_options *o, const char *arg)
     return 0;
 }
 
+/* One whose path no socket can have would look like a collector that is not there. */
+static int check_sockets(const char *list)
+{
+    enum { PATH_MAX_BYTES = 107 };
+    for (const char *p = list; *p; p += *p == ':') {
+        size_t n = strcspn(p, ":");
+        if (n > PATH_MAX_BYTES)
+            return usage("--socket: the path is longer than 107 bytes", p);
+        p += n;
+    }
+    return 0;
+}
+
 static int version(void)
 {
     char mpi[256];
@@ -128,7 +141,7 @@ static int take(struct gather_options *o, int c, const char *arg)
     case O_RUN_ID: o->run_id = arg; return 0;
     case O_APP: o->app_version = arg; return 0;
     case O_META: return add_meta(o, arg);
-    case O_SOCKET: o->sockets = arg; return 0;
+    case O_SOCKET: o->sockets = arg; return check_sockets(arg);
     case O_SPOOL: o->spool = arg; return 0;
     case O_WITHOUT: return add_without(o, arg);
     case O_LOCAL: o->local = 1; return 0;

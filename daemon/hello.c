@@ -211,7 +211,7 @@ void hl_hello_answer(struct hl_peer *p)
     uint8_t out[HL_WIRE_HEADER + 16];
     if (!p->want_ok || p->closing || p->state != HL_PEER_CLIENT)
         return;
-    struct hl_hello_ok ok = {HL_WIRE_VERSION, p->process->written.stream};
+    struct hl_hello_ok ok = {HL_WIRE_VERSION, hl_append_done_with(p->process)};
     p->want_ok = 0;
     p->acked = ok.appended;
     hl_peer_send(p, out, hl_encode_hello_ok(out, sizeof out, &ok));

@@ -73,20 +73,36 @@ void hl_lifetime_remove_spools(struct hl_daemon *d)
             hl_job_remove(j, "read whole");
 }
 
+static void folder_of(const char *member, char *out, size_t cap)
+{
+    snprintf(out, cap, "%s", member);
+    char *slash = strrchr(out, '/');
+    if (slash)
+        *slash = 0;
+}
+
 /* The folder that a run's socket or spool lies in. */
 static void remove_run_folder(const char *member)
 {
     char dir[4096];
-    snprintf(dir, sizeof dir, "%s", member);
-    char *slash = strrchr(dir, '/');
-    if (slash)
-        *slash = 0;
-    if (slash && is_run_folder(dir))
+    folder_of(member, dir, sizeof dir);
+    if (is_run_folder(dir))
         hl_path_remove_tree(dir);
+}
+
+/* A gather reads a spool that was left: the collector's own folder has nothing of it. */
+static int spool_is_elsewhere(const struct hl_daemon *d)
+{
+    char socket[4096], spool[4096];
+    folder_of(d->set.socket, socket, sizeof socket);
+    folder_of(d->set.spool, spool, sizeof spool);
+    return strcmp(socket, spool) != 0;
 }
 
 void hl_lifetime_clean(struct hl_daemon *d)
 {
+    if (d->private_run && spool_is_elsewhere(d))
+        remove_run_folder(d->set.socket);
     if (!d->private_run || !all_taken(d))
         return;
     /* Only what is known to be ours: --spool may name any folder. */

@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "daemon.h"
+#include "fds.h"
 #include "job.h"
 #include "keep.h"
 #include "listen.h"
@@ -309,8 +310,15 @@ static int make_timers(struct hl_daemon *d)
     return 0;
 }
 
+static int cannot_start(struct hl_err *e)
+{
+    int code = errno == EMFILE || errno == ENFILE ? errno : ENOMEM;
+    return hl_fail(e, code, "cannot start: %s", strerror(code));
+}
+
 static int start(struct hl_daemon *d, struct hl_err *e)
 {
+    errno = 0;
     d->self = geteuid();
     d->overflow_uid = hl_procfs_uids_hidden();
     d->started_ns = hl_mono_ns();
@@ -320,7 +328,7 @@ static int start(struct hl_daemon *d, struct hl_err *e)
     d->parked_end = &d->parked;
     if (!d->loop || !d->page || make_timers(d) || hl_append_init(d) ||
         hl_loop_on_turn(d->loop, hl_append_turn, d))
-        return hl_fail(e, ENOMEM, "cannot start: no memory or no descriptors left");
+        return cannot_start(e);
     hl_lane_init(&d->writes, d->loop);
     hl_lane_init(&d->reads, d->loop);
     hl_lane_init(&d->syncs, d->loop);
@@ -395,6 +403,7 @@ int main(int argc, char **argv)
     static struct hl_daemon d = {
         .listener = {.fd = -1}, .passed = {.listener = -1}, .root = -1, .lock = -1};
     struct options o;
+    hl_fds_hold_std();
     int status = read_options(argc, argv, &o);
     if (status >= 0)
         return status;

@@ -268,13 +268,14 @@ void hl_peer_send(struct hl_peer *p, const uint8_t *m, int64_t n)
 void hl_peer_ack(struct hl_peer *p)
 {
     uint8_t out[HL_WIRE_HEADER + 8];
-    if (!p->process || p->closing || p->want_ok || p->process->written.stream == p->acked)
+    if (!p->process || p->closing || p->want_ok ||
+        hl_append_done_with(p->process) == p->acked)
         return;
     /* Only the newest offset is of use: while earlier ones wait, it does, too. */
     p->want_ack = hl_buf_left(&p->out) != 0;
     if (p->want_ack)
         return;
-    p->acked = p->process->written.stream;
+    p->acked = hl_append_done_with(p->process);
     p->d->count.acks++;
     hl_peer_send(p, out, hl_encode_ack(out, sizeof out, p->acked));
 }
@@ -462,6 +463,8 @@ static int take_bytes(struct hl_peer *p, const uint8_t *room, size_t n)
         hl_peer_refuse(p, HL_REFUSED_SPACE, "the collector cannot keep more of you");
         return 0;
     }
+    if (used && p->process->discards)
+        hl_peer_ack(p);
     if (hl_quota_rate(p->d, p->user, &err))
         hl_peer_refuse(p, HL_REFUSED_LIMIT, "%s", err.text);
     else if (e.kind == HL_EVENT_REFUSED)

@@ -402,6 +402,7 @@ void hl_process_begin_again(struct hl_process *p, int reason)
     hl_timeline_begin_again(p);
     p->n_lost += p->tally.n_rows;
     p->lost_reason = reason;
+    p->discards = 0;
     hl_tally_fini(&p->tally);
     p->written = (struct hl_progress){0, 0, 0};
     p->d->n_failing -= p->failing; /* the new file may be taken */
@@ -435,6 +436,11 @@ void hl_process_revive(struct hl_process *p)
 
 /* ---- the disk has answered ---- */
 
+uint64_t hl_process_lost(const struct hl_process *p)
+{
+    return p->n_lost + (p->discards ? p->tally.n_rows - p->written.rows : 0);
+}
+
 int hl_process_is_settled(const struct hl_process *p)
 {
     return p->state == HL_PROCESS_ENDED && !p->n_flying && !p->loading &&
@@ -455,6 +461,9 @@ void hl_process_settled(struct hl_process *p)
     for (int i = 0; i < 2; i++)
         if (p->peer[i])
             hl_hello_answer(p->peer[i]);
+    for (int i = 0; p->discards && i < 2; i++) /* it need wait for nothing any more */
+        if (p->peer[i])
+            hl_peer_resume(p->peer[i]);
     if (p->state == HL_PROCESS_ENDING)
         hl_death_go_on(p->d);
     else if (p->state == HL_PROCESS_ENDED && p->record_noted)
@@ -476,8 +485,9 @@ static void note_folded(const struct hl_process *p, struct hl_member *m)
 void hl_process_fold(struct hl_process *p)
 {
     struct hl_job *j = p->job;
-    if (!hl_process_is_settled(p) || !p->record_noted || p->peer[0] || p->peer[1] ||
-        p->page_fd >= 0 || p->rows_fd >= 0 || (j->n_gathers && p->spool->stream_bytes))
+    if (!hl_process_is_settled(p) || !p->record_noted || p->discards || p->peer[0] ||
+        p->peer[1] || p->page_fd >= 0 || p->rows_fd >= 0 ||
+        (j->n_gathers && p->spool->stream_bytes))
         return;
     note_folded(p, &j->member[p->id]);
     j->member[p->id].live = NULL;
@@ -691,7 +701,7 @@ void hl_process_describe(struct hl_process *p, struct hl_proc *out)
     out->stream_bytes = p->written.stream;
     out->catalog_bytes = p->written.catalogs;
     out->n_dropped = p->n_dropped;
-    out->n_lost = p->n_lost;
+    out->n_lost = hl_process_lost(p);
     out->n_points = p->n_points + p->n_points_gone;
     out->n_points_lost = p->n_points_bad + p->n_points_gone;
 }

@@ -38,14 +38,15 @@ struct hl_process {
     struct hl_buf held;         /* checked messages that are in no batch */
     uint64_t held_at;           /* their place in the file */
     uint64_t settled_pass;
-    uint16_t n_slots;                 /* in use in the page when it was read last */
-    uint8_t watched;                  /* its pidfd was asked for */
-    uint8_t retrying;                 /* what was held is on its way */
-    uint8_t loading;                  /* its former spool is being read */
-    uint8_t failing;                  /* the disk does not take its bytes */
-    uint8_t broken;                   /* nothing more can be kept of it */
-    uint8_t record_noted;             /* the final record has its place in the spool */
-    struct hl_record_msg *record;     /* final, or told by an agent without a page */
+    uint16_t n_slots;             /* in use in the page when it was read last */
+    uint8_t watched;              /* its pidfd was asked for */
+    uint8_t retrying;             /* what was held is on its way */
+    uint8_t loading;              /* its former spool is being read */
+    uint8_t failing;              /* the disk does not take its bytes */
+    uint8_t broken;               /* nothing more can be kept of it */
+    uint8_t discards;             /* what comes is acknowledged, and counted as lost */
+    uint8_t record_noted;         /* the final record has its place in the spool */
+    struct hl_record_msg *record; /* final, or told by an agent without a page */
     int64_t vmhwm_bytes, vmrss_bytes; /* last sample; -1 none */
     uint64_t n_counted; /* operations at the last sample: does it stand still? */
     uint32_t n_still;   /* samples since */
@@ -94,6 +95,8 @@ int hl_process_is_gone(const struct hl_process *p);
 /* What was on its way to the disk has arrived there, or is held: answers, the
  * work of the dead and waiting hellos go on. */
 void hl_process_settled(struct hl_process *p);
+/* Rows of it that were taken, and are not kept. */
+uint64_t hl_process_lost(const struct hl_process *p);
 /* Nothing of it is in the air: it may be freed. */
 int hl_process_is_settled(const struct hl_process *p);
 /* The spool's file exists: an earlier life of the same image. */

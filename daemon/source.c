@@ -598,21 +598,37 @@ int hl_source_end(struct hl_source *s, int slot, const uint8_t **p, uint64_t *n,
     return 0;
 }
 
+static int remove_file(const char *name, size_t n_before, struct hl_err *e)
+{
+    if (!name || unlink(name) == 0 || errno == ENOENT)
+        return 0;
+    if (!n_before)
+        hl_fail_errno(
+            e, "fallback files stay and would be gathered again: cannot remove %s", name);
+    return 1;
+}
+
+/* The number of those that stay: *e. */
+static size_t remove_files(const struct hl_source *s, struct hl_err *e)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->n_files; i++) {
+        n += (size_t)remove_file(s->files[i].rows, n, e);
+        n += (size_t)remove_file(s->files[i].page, n, e);
+    }
+    return n;
+}
+
 int hl_source_taken(struct hl_source *s, struct hl_err *e)
 {
     uint8_t msg[HL_WIRE_HEADER];
     struct hl_wire_header h;
     const uint8_t *body;
-    for (size_t i = 0; i < s->n_files; i++) {
-        if (s->files[i].rows)
-            unlink(s->files[i].rows);
-        if (s->files[i].page)
-            unlink(s->files[i].page);
-    }
+    int bad = remove_files(s, e) ? -1 : 0;
     if (s->link.fd < 0)
-        return 0;
+        return bad;
     if (hl_link_send(&s->link, msg, hl_encode_taken(msg, sizeof msg), e) ||
         hl_link_next(&s->link, &h, &body, ANSWER_MS, e))
         return -1;
-    return h.type == HL_MSG_TAKEN_OK ? 0 : wrong(s, e, "a wrong answer");
+    return h.type == HL_MSG_TAKEN_OK ? bad : wrong(s, e, "a wrong answer");
 }

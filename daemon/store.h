@@ -35,6 +35,8 @@ void hl_store_set_aside(struct hl_daemon *d, struct hl_spool *s, const char *why
 /* It did not take a process's bytes (error: negative errno): said once in the log,
  * told to the client, tried again each second. */
 void hl_store_failed(struct hl_process *p, int error);
+/* Nothing more is tried: what the disk did not take of the process counts as lost. */
+void hl_store_give_up(struct hl_process *p, int reason);
 /* It took what was held. */
 void hl_store_taken(struct hl_process *p);
 /* What is written goes to the disk, in its own lane; done may be NULL. */

@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "job.h"
+#include "ulimits.h"
 #include "peer.h"
 #include "process.h"
 
@@ -30,19 +31,52 @@ static void tell_client(struct hl_process *p, int error)
         hl_peer_tell_held(peer, -error);
 }
 
+void hl_store_give_up(struct hl_process *p, int reason)
+{
+    struct hl_daemon *d = p->d;
+    d->n_failing -= p->failing;
+    p->failing = 0;
+    hl_append_discard(p, reason);
+    if (p->peer[1])
+        hl_peer_ack(p->peer[1]);
+}
+
+/* A limit that whoever started it has set does not change while it runs, and the
+ * program must not wait for that. */
+static int is_for_ever(const struct hl_daemon *d, int error)
+{
+    return d->private_run && error == -EFBIG;
+}
+
+static void say_failed(struct hl_process *p, int error)
+{
+    struct hl_daemon *d = p->d;
+    char hint[128];
+    if (d->spool_errno)
+        return;
+    hl_log(&d->log, HL_LOG_ERR, NULL, NULL, "cannot write the spool %s/%s: %s%s; %s",
+           d->set.spool, p->spool->name, strerror(-error),
+           hl_limit_hint(-error, hint, sizeof hint),
+           is_for_ever(d, error) ? "what does not fit is lost"
+                                 : "clients wait, tried again each second");
+}
+
 void hl_store_failed(struct hl_process *p, int error)
 {
     struct hl_daemon *d = p->d;
+    if (p->discards)
+        return;
     d->count.appends_failed++;
     if (error == -ENOENT && p->spool->made) { /* somebody has removed the file */
         hl_process_begin_again(p, ENOENT);
         return;
     }
-    if (!d->spool_errno)
-        hl_log(&d->log, HL_LOG_ERR, NULL, NULL,
-               "cannot write the spool %s/%s: %s; clients wait, tried again each second",
-               d->set.spool, p->spool->name, strerror(-error));
+    say_failed(p, error);
     d->spool_errno = -error;
+    if (is_for_ever(d, error)) {
+        hl_store_give_up(p, -error);
+        return;
+    }
     if (!p->failing) {
         p->failing = 1;
         d->n_failing++;
@@ -75,6 +109,8 @@ void hl_store_taken(struct hl_process *p)
             hl_peer_resume(p->peer[i]);
     if (!d->n_failing)
         say_cured(d);
+    else
+        hl_death_go_on(d);
 }
 
 void hl_store_on_retry(void *daemon)

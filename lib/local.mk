@@ -9,6 +9,7 @@ libhl_leaf_la_SOURCES = \
 
 libhl_base_la_SOURCES = \
   lib/base/buf.c lib/base/buf.h lib/base/err.c lib/base/err.h lib/base/path.c lib/base/path.h lib/base/wire_link.c lib/base/wire_link.h \
+  lib/base/fds.c lib/base/fds.h lib/base/ulimits.c lib/base/ulimits.h \
   lib/base/install.c lib/base/install.h lib/base/outputs.c lib/base/outputs.h \
   lib/base/private.c lib/base/private.h lib/base/utf8.c lib/base/utf8.h
 libhl_base_la_LIBADD = libhl-leaf.la

@@ -10,7 +10,8 @@ hang_disk_la_LDFLAGS = -module -avoid-version -rpath /nowhere
 daemon_tests = tests/system/daemon-hung.test tests/system/daemon-deaths.test tests/system/daemon-hostile.test \
   tests/system/daemon-private.test tests/system/daemon-restart.test \
   tests/system/daemon-service.test tests/system/daemon-space.test \
-  tests/system/daemon-users.test tests/system/timeline.test
+  tests/system/daemon-users.test tests/system/private-space.test \
+  tests/system/timeline.test
 TESTS += $(daemon_tests)
 EXTRA_DIST += $(daemon_tests) tests/support/collector.sh
 

@@ -16,6 +16,7 @@ odd_values_LDADD = libheapline.la
 
 system_tests = tests/system/man.test tests/system/house.test tests/system/streams.test \
   tests/system/bad-input.test tests/system/conformance.test tests/system/deaths.test \
-  tests/system/ranks.test tests/system/python.test tests/system/odd-values.test
+  tests/system/ranks.test tests/system/python.test tests/system/odd-values.test tests/system/run-inherits.test \
+  tests/system/private-folder.test tests/system/surroundings.test tests/system/gather-stopped.test
 TESTS += $(system_tests)
 EXTRA_DIST += $(system_tests) tests/support/tap.sh tests/support/check_export.py

@@ -17,7 +17,8 @@ enum {
     FAILED_MAX = 8,
     STEP_MS = 200,
     PROBE_STEP_MS = 20,
-    HELD_MAX = 1000
+    HELD_MAX = 1000,
+    LOOK_MS = 1000
 };
 
 struct attempt_bounds attempt_bounds(size_t n)
@@ -164,6 +165,27 @@ static int ask(struct attempt *a, struct watch *w)
     return any_silent(a);
 }
 
+/* Somebody has stopped it, or what it started here, and nobody goes on with it: it
+ * would wait for ever.  1: that has lasted. */
+static int is_stopped(struct attempt *a, const struct watch *w, int64_t now)
+{
+    if (now < a->look_ms)
+        return 0;
+    a->look_ms = now + LOOK_MS;
+    pid_t pid = watch_stopped(w);
+    if (!pid)
+        a->stopped_ms = 0;
+    else if (!a->stopped_ms)
+        a->stopped_ms = now;
+    else if (now - a->stopped_ms > a->bounds.end) {
+        fprintf(stderr,
+                "heapline-run: process %ld of the gather is stopped: it is ended\n",
+                (long)pid);
+        return 1;
+    }
+    return 0;
+}
+
 /* Until the launcher has ended (1), or has to be ended (0). */
 static int follow(struct attempt *a, struct watch *w)
 {
@@ -171,7 +193,7 @@ static int follow(struct attempt *a, struct watch *w)
     int asked = !a->starter;
     while (!watch_step(w, STEP_MS)) {
         int64_t now = watch_now_ms();
-        if (child_signalled())
+        if (child_signalled() || is_stopped(a, w, now))
             return 0;
         if (last_word < 0 && (a->words.lost.n || a->words.how != COLLECTED_NOTHING))
             last_word = now;
@@ -209,10 +231,15 @@ int attempt_run(struct attempt *a)
         fprintf(stderr, "heapline-run: cannot start %s: %s\n", a->argv[0], strerror(why));
         return -1;
     }
-    if (follow(a, &w) && a->words.how != COLLECTED_NOTHING)
+    int ended = follow(a, &w);
+    if (ended && a->words.how != COLLECTED_NOTHING)
         watch_end(&w);
     else
         watch_stop(&w, (int)a->bounds.resist);
+    /* A launcher says so itself. */
+    if (ended && !a->starter && a->words.how == COLLECTED_NOTHING && w.status > 128)
+        fprintf(stderr, "heapline-run: the gather was killed by signal %d\n",
+                w.status - 128);
     return a->words.how == COLLECTED_NOTHING ? -1 : 0;
 }
 

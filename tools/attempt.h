@@ -32,9 +32,10 @@ struct attempt {
     struct attempt_bounds bounds;
     /* results */
     struct words words;
-    struct texts held; /* what others than the gather said on stderr */
-    char *silent;      /* per host: did not answer; NULL nobody asked */
-    int is_late;       /* all answer, but it did not start */
+    struct texts held;           /* what others than the gather said on stderr */
+    char *silent;                /* per host: did not answer; NULL nobody asked */
+    int is_late;                 /* all answer, but it did not start */
+    int64_t look_ms, stopped_ms; /* when to look for stopped processes; since when */
 };
 
 /* 0 when there is a status line.  A signal to us (child_signalled) ends it. */

@@ -422,6 +422,7 @@ int collect_report(const struct collect *c)
     if (hl_find_program("heapline-report", program, sizeof program, &e))
         return say(e.text);
     int bad = texts_add(&argv, program) || add_option(&argv, "--stat", c->o->report) ||
+              texts_add(&argv, "--") || /* names may begin with a dash */
               report_files(c, c->prefix, &argv) || run_report(argv.v);
     texts_fini(&argv);
     return bad ? -1 : 0;

@@ -8,6 +8,7 @@
 #include "heaplinectl.h"
 
 #include "clock.h"
+#include "fds.h"
 #include "ident.h"
 
 #include <errno.h>
@@ -347,6 +348,7 @@ static int wants_color(const struct options *o)
 int main(int argc, char **argv)
 {
     struct options o;
+    hl_fds_hold_std();
     signal(SIGPIPE, SIG_IGN);
     int r = read_options(argc, argv, &o);
     if (r >= 0)

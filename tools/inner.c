@@ -10,6 +10,7 @@
 #include "child.h"
 #include "collect.h"
 #include "command.h"
+#include "fds.h"
 #include "outputs.h"
 #include "session.h"
 
@@ -197,6 +198,7 @@ static _Noreturn void gather_when_all_ended(struct inner *n, int go)
     char socket[sizeof n->s.keeper.path];
     memcpy(socket, n->s.keeper.path, sizeof socket);
     hl_link_close(&n->s.keeper);
+    hl_fds_close_others(go);
     if (hl_link_open(&n->s.keeper, socket, -1, NULL) ||
         hl_link_hello(&n->s.keeper, HL_ROLE_KEEPER, n->s.key, getpid(), NULL))
         n->s.keeper.fd = -1;
@@ -245,6 +247,7 @@ static int wait_for_gatherer(struct inner *n)
     while (waitpid(n->gatherer, &status, 0) < 0 && errno == EINTR)
         ;
     relay_log(n->log);
+    session_tell_log(&n->s);
     struct collect c = collect_of(n);
     if (!WIFEXITED(status) || WEXITSTATUS(status) == 2) {
         collect_tell_failure(&c);
@@ -278,8 +281,7 @@ static int prepare(struct inner *n, struct hl_err *e)
     if (session_open(&n->s, e)) {
         if (o->socket)
             return -1;
-        fprintf(stderr, "heapline-run: %s; going on with fallback files in %s\n", e->text,
-                n->s.fallback_dir);
+        session_tell_fallback(&n->s, e);
     }
     snprintf(n->log, sizeof n->log, "%s.gather.%ld", n->s.prefix, (long)getpid());
     if (n->s.is_private)
@@ -378,7 +380,7 @@ int inner_run(const struct run_options *o)
     if (is_recorded())
         return be_command(o->command);
     n.s.o = o;
-    n.s.keeper.fd = -1;
+    n.s.keeper.fd = n.s.log = -1;
     identify(&n);
     if (n.key_is_local && !is_one_node(&n)) {
         if (n.rank == 0)

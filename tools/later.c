@@ -87,6 +87,21 @@ void collect_tell_command(const struct collect *c, const char *why)
     texts_fini(&argv);
 }
 
+/* How the launchers say how many: "-n 1", or in one word. */
+static void put_unknown_counts(struct texts *argv)
+{
+    static const char *const words[] = {"--nodes=", "--ntasks="};
+    for (size_t i = 0; i < argv->n; i++) {
+        if (i + 1 < argv->n && !strcmp(argv->v[i], "-n") && !strcmp(argv->v[i + 1], "1"))
+            strcpy(argv->v[i + 1], "N");
+        for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
+            size_t n = strlen(words[k]);
+            if (!strncmp(argv->v[i], words[k], n) && !strcmp(argv->v[i] + n, "1"))
+                strcpy(argv->v[i] + n, "N");
+        }
+    }
+}
+
 void collect_tell_unknown(const struct collect *c, const char *why)
 {
     struct texts argv = {0}, hosts = {0};
@@ -97,9 +112,7 @@ void collect_tell_unknown(const struct collect *c, const char *why)
         fprintf(
             stderr,
             "heapline-run: %s, NODES being the list of them and N their number:", why);
-        for (size_t i = 0; i + 1 < argv.n; i++)
-            if (!strcmp(argv.v[i], "-n") && !strcmp(argv.v[i + 1], "1"))
-                strcpy(argv.v[i + 1], "N");
+        put_unknown_counts(&argv);
         print_command(&later, &argv);
     }
     texts_fini(&hosts);

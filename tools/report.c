@@ -6,6 +6,7 @@
 
 #include "report.h"
 
+#include "fds.h"
 #include "ident.h"
 #include "path.h"
 #include "readers.h"
@@ -325,6 +326,7 @@ int main(int argc, char **argv)
     struct report_options o;
     struct hl_err e = {0};
     struct target to;
+    hl_fds_hold_std();
     int r = parse(&o, argc, argv);
     if (r) {
         free(o.rank);

@@ -8,6 +8,7 @@
 #include "child.h"
 #include "collect.h"
 #include "command.h"
+#include "fds.h"
 #include "inner.h"
 #include "outputs.h"
 #include "run_options.h"
@@ -117,8 +118,7 @@ static int prepare(struct run *r, const struct run_options *o, struct hl_err *e)
     if (session_open(&r->s, e)) {
         if (o->socket)
             return -1;
-        fprintf(stderr, "heapline-run: %s; going on with fallback files in %s\n", e->text,
-                r->s.fallback_dir);
+        session_tell_fallback(&r->s, e);
     }
     if (session_variables(&r->s, &r->vars, e))
         return -1;
@@ -191,7 +191,7 @@ static int outer(const struct run_options *o)
     struct hl_err e = {0};
     struct hl_end end;
     pid_t pid;
-    r.s.keeper.fd = -1;
+    r.s.keeper.fd = r.s.log = -1;
     if (prepare(&r, o, &e)) {
         say(&e);
         fini(&r);
@@ -210,6 +210,7 @@ static int outer(const struct run_options *o)
     session_tell_end(&r.s, pid, &end);
     child_reap(pid);
     int bad = finish(&r);
+    session_tell_log(&r.s);
     fini(&r);
     int status = child_status(&end);
     return status == 0 && bad ? RUN_USAGE : status;
@@ -218,6 +219,7 @@ static int outer(const struct run_options *o)
 int main(int argc, char **argv)
 {
     struct run_options o;
+    hl_fds_hold_std();
     child_prepare();
     int r = run_options_parse(&o, argc, argv);
     if (r) {

@@ -5,8 +5,10 @@
 #include "session.h"
 
 #include "install.h"
+#include "path.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +48,11 @@ static int keep(struct session *s, const char *socket, struct hl_err *e)
 
 static int keep_private(struct session *s, struct hl_err *e)
 {
-    return hl_private_start(&s->private, NULL, &s->keeper, e) || be_keeper(s, e) ? -1 : 0;
+    if (hl_private_start(&s->private, NULL, &s->keeper, e))
+        return -1;
+    if (be_keeper(s, e) == 0)
+        return 0;
+    return e->code == HL_ERR_PEER ? hl_private_failed(&s->private, e) : -1;
 }
 
 /* Samples are the collector's work. */
@@ -61,7 +67,7 @@ static void tell_no_timeline(const struct session *s)
 int session_open(struct session *s, struct hl_err *e)
 {
     const char *tmp = getenv("TMPDIR");
-    s->keeper.fd = -1;
+    s->keeper.fd = s->log = -1;
     s->fallback_dir = tmp && *tmp == '/' ? tmp : "/tmp";
     hl_private_names(&s->private, s->key);
     if (s->o->socket)
@@ -75,8 +81,32 @@ int session_open(struct session *s, struct hl_err *e)
         s->has_collector = 1;
     else if (!s->is_elsewhere && keep_private(s, e) == 0)
         s->has_collector = s->is_private = 1;
+    if (s->is_private)
+        s->log = open(s->private.log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     tell_no_timeline(s);
     return s->has_collector || s->is_elsewhere ? 0 : -1;
+}
+
+static int can_keep_files(const struct session *s)
+{
+    char dir[4096];
+    if (!hl_fallback_dir(s->fallback_dir, geteuid(), dir, sizeof dir))
+        return 0;
+    if (access(dir, F_OK))
+        return access(s->fallback_dir, W_OK | X_OK) == 0;
+    return hl_path_is_own_dir(dir) && access(dir, W_OK | X_OK) == 0;
+}
+
+void session_tell_fallback(const struct session *s, const struct hl_err *e)
+{
+    if (can_keep_files(s))
+        fprintf(stderr, "heapline-run: %s; going on with fallback files in %s\n", e->text,
+                s->fallback_dir);
+    else
+        fprintf(stderr,
+                "heapline-run: %s; nothing can be kept in %s either: set TMPDIR to a "
+                "folder of your own\n",
+                e->text, s->fallback_dir);
 }
 
 enum { MENDS_MAX = 5 };
@@ -185,6 +215,18 @@ int session_saw_ranks(struct session *s)
     int found = index_has_rank(&l, s->key);
     hl_link_close(&l);
     return found;
+}
+
+void session_tell_log(const struct session *s)
+{
+    static const char mark[] = "heaplined: error: ";
+    char text[4096];
+    ssize_t n = s->log < 0 ? -1 : pread(s->log, text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = 0;
+    const char *found = strstr(text, mark);
+    if (found) /* what follows from the first is counted by the gather */
+        fprintf(stderr, "heapline-run: the private collector: %.*s\n",
+                (int)strcspn(found + sizeof mark - 1, "\n"), found + sizeof mark - 1);
 }
 
 void session_discard(struct session *s)

@@ -23,6 +23,7 @@ struct session {
     const char *fallback_dir;
     struct hl_link keeper;
     int n_mended;
+    int log; /* of the private collector, which goes with its folder; -1 none */
     char prefix[4096];
 };
 
@@ -32,6 +33,9 @@ void session_new_key(struct session *s);
 /* Find or start the collector and connect as a keeper.  -1: told on stderr; the
  * run can go on without, its data then go to fallback files. */
 int session_open(struct session *s, struct hl_err *e);
+
+/* There is no collector (e): what is done instead, on stderr. */
+void session_tell_fallback(const struct session *s, const struct hl_err *e);
 
 /* Is the collector still there?  A private one that died is started again on its
  * spool and met again: agents reconnect and resend.  0, or -1 told on stderr. */
@@ -44,6 +48,9 @@ int session_variables(const struct session *s, struct texts *vars, struct hl_err
 
 /* Tell the collector how a process we are the parent of has ended. */
 void session_tell_end(struct session *s, int64_t pid, const struct hl_end *end);
+
+/* Say what went wrong in the private collector, when the outputs were gathered. */
+void session_tell_log(const struct session *s);
 
 /* Has this node's collector met a process of the run that has a rank? */
 int session_saw_ranks(struct session *s);

@@ -4,6 +4,8 @@
  */
 #include "watch.h"
 
+#include "fds.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -44,6 +46,7 @@ static _Noreturn void be_program(const struct watch_plan *p, const int out[2],
         else if (log >= 0)
             dup2(log, 2);
     }
+    hl_fds_close_others(-1); /* the pipes of the run's caller are not for it */
     execvpe(p->argv[0], p->argv, p->envp);
     fprintf(stderr, "heapline-run: cannot execute %s: %s\n", p->argv[0], strerror(errno));
     _exit(127);
@@ -159,8 +162,9 @@ int watch_step(struct watch *w, int ms)
 
 /* ---- the end ---- */
 
-/* The session of a process by /proc/PID/stat, 0 for one that is gone or dead. */
-static long session_of(const char *pid)
+/* The session and state of a process by /proc/PID/stat, 0 for one that is gone or
+ * dead. */
+static long session_and_state(const char *pid, char *out)
 {
     char name[300], text[512];
     snprintf(name, sizeof name, "/proc/%s/stat", pid);
@@ -172,9 +176,32 @@ static long session_of(const char *pid)
         fclose(f);
     text[n] = 0;
     char *s = strrchr(text, ')'); /* a program's name may hold anything */
-    return s && sscanf(s + 1, " %c %*d %*d %ld", &state, &session) == 2 && state != 'Z'
-               ? session
-               : 0;
+    *out = 0;
+    if (!s || sscanf(s + 1, " %c %*d %*d %ld", &state, &session) != 2 || state == 'Z')
+        return 0;
+    *out = state;
+    return session;
+}
+
+static long session_of(const char *pid)
+{
+    char state;
+    return session_and_state(pid, &state);
+}
+
+pid_t watch_stopped(const struct watch *w)
+{
+    DIR *d = opendir("/proc");
+    struct dirent *e;
+    pid_t found = 0;
+    char state;
+    while (d && !found && (e = readdir(d)))
+        if (e->d_name[0] >= '1' && e->d_name[0] <= '9' &&
+            session_and_state(e->d_name, &state) == w->pid && state == 'T')
+            found = (pid_t)atol(e->d_name);
+    if (d)
+        closedir(d);
+    return found;
 }
 
 /* Signal every process of the session, whatever its group: launchers give their

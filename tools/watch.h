@@ -42,6 +42,9 @@ int watch_start(struct watch *w, const struct watch_plan *plan);
  * It is not reaped before watch_end: its number, and its session's, stay its own. */
 int watch_step(struct watch *w, int ms);
 
+/* A process of its session that a signal has stopped, or 0. */
+pid_t watch_stopped(const struct watch *w);
+
 /* End what is left of its session: TERM, after patience_ms KILL; then reap. */
 void watch_stop(struct watch *w, int patience_ms);
 /* It has ended: reap. */

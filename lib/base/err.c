@@ -4,6 +4,8 @@
  */
 #include "err.h"
 
+#include "ulimits.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,6 +20,15 @@ static void make_plain(char *s)
             *s = '?';
 }
 
+/* A limit that the user has set is told as the cause. */
+static void add_hint(struct hl_err *e)
+{
+    char hint[128];
+    size_t n = strlen(e->text), k = strlen(hl_limit_hint(e->code, hint, sizeof hint));
+    if (n + k < sizeof e->text)
+        memcpy(e->text + n, hint, k + 1);
+}
+
 int hl_fail(struct hl_err *e, int code, const char *format, ...)
 {
     va_list ap;
@@ -28,6 +39,7 @@ int hl_fail(struct hl_err *e, int code, const char *format, ...)
     vsnprintf(e->text, sizeof e->text, format, ap);
     va_end(ap);
     make_plain(e->text);
+    add_hint(e);
     return -1;
 }
 
@@ -51,6 +63,7 @@ int hl_fail_errno(struct hl_err *e, const char *format, ...)
         room = sizeof e->text - n;
     }
     snprintf(e->text + n, room, ": %s", s);
+    add_hint(e);
     return -1;
 }
 

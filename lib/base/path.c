@@ -15,22 +15,49 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static int tell_strange(int dirfd, const char *name, struct hl_err *e)
+{
+    struct stat st;
+    int code = errno;
+    if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) || S_ISDIR(st.st_mode)) {
+        errno = code;
+        return hl_fail_errno(e, "cannot open the folder %s", name);
+    }
+    return hl_fail(
+        e, code, "%s is %s of uid %ld, where a folder of yours must be: %s", name,
+        S_ISLNK(st.st_mode) ? "a symbolic link" : "no folder, but a file",
+        (long)st.st_uid, st.st_uid == geteuid() ? "remove it" : "have it removed");
+}
+
+static int tell_foreign(const char *name, const struct stat *st, struct hl_err *e)
+{
+    if (st->st_uid == geteuid())
+        return hl_fail(e, EPERM,
+                       "the folder %s has mode %04o and must be for you alone: "
+                       "chmod 0700 %s",
+                       name, (unsigned)st->st_mode & 07777, name);
+    return hl_fail(
+        e, EPERM,
+        "the folder %s belongs to uid %ld and must be of your own uid %ld: have "
+        "it removed",
+        name, (long)st->st_uid, (long)geteuid());
+}
+
 int hl_path_own_dir_at(int dirfd, const char *name, struct hl_err *e)
 {
     struct stat st;
-    if (mkdirat(dirfd, name, 0700) && errno != EEXIST)
+    int made = mkdirat(dirfd, name, 0700) == 0;
+    if (!made && errno != EEXIST)
         return hl_fail_errno(e, "cannot make the folder %s", name);
+    if (made) /* whatever the umask is */
+        fchmodat(dirfd, name, 0700, 0);
     int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return hl_fail_errno(e, "cannot open the folder %s", name);
-    if (fstat(fd, &st) || st.st_uid != geteuid() || (st.st_mode & 07777) != 0700) {
-        close(fd);
-        return hl_fail(
-            e, EPERM,
-            "the folder %s is not yours alone: it must belong to uid %ld with mode 0700",
-            name, (long)geteuid());
-    }
-    return fd;
+    if (fd < 0 || fstat(fd, &st))
+        return tell_strange(dirfd, name, e);
+    if (st.st_uid == geteuid() && (st.st_mode & 07777) == 0700)
+        return fd;
+    close(fd);
+    return tell_foreign(name, &st, e);
 }
 
 int hl_path_own_dir(const char *path, struct hl_err *e)

@@ -30,5 +30,8 @@ void hl_private_names(struct hl_private *p, const char *key);
  * hello on it, or closes it when something else is connected.  0 or -1. */
 int hl_private_start(struct hl_private *p, const char *spool, struct hl_link *link,
                      struct hl_err *e);
+/* One that was started has ended at once: *e says why; its folder goes if it kept
+ * nothing.  -1. */
+int hl_private_failed(const struct hl_private *p, struct hl_err *e);
 
 #endif
