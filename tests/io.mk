@@ -84,3 +84,7 @@ EXTRA_DIST += tests/system/interval.test
 
 TESTS += tests/system/gather-damage.test
 EXTRA_DIST += tests/system/gather-damage.test
+
+# Files of a run that are damaged, or none.
+TESTS += tests/system/gather-odd-files.test
+EXTRA_DIST += tests/system/gather-odd-files.test tests/support/check_odd_files.py
