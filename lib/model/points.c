@@ -96,7 +96,7 @@ uint64_t hl_points_count(const struct hl_spool_pool *pool, const char *name,
                          int64_t *last_ns)
 {
     struct layout l = {0};
-    int fd = openat(pool->root, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(pool->root, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
     if (fd >= 0) {
         look(fd, &l);
         close(fd);
@@ -192,7 +192,7 @@ int64_t hl_points_read(const struct hl_spool_pool *pool, const char *name,
 {
     struct layout l = {0};
     size_t n = 0;
-    int fd = openat(pool->root, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(pool->root, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT ? 0 : -errno;
     int64_t r = look(fd, &l);
