@@ -410,7 +410,8 @@ static void pull_work(struct hl_task *t)
         return;
     }
     uint8_t *at = q->out + HL_WIRE_HEADER + HL_DATA_HEAD;
-    int fd = openat(q->job->d->root, q->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd =
+        openat(q->job->d->root, q->name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
     q->failed = fd < 0 ? errno : 0;
     for (size_t i = 0; i < q->n_pieces && !q->failed; i++) {
         if (hl_path_pread_all(fd, at + q->n, q->piece[i].n, (off_t)q->piece[i].at))

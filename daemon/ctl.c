@@ -157,7 +157,7 @@ static void put_process(struct hl_peer *p, struct hl_process *q)
     int64_t now = hl_mono_ns();
     hl_process_record(q, now, &m);
     const struct hl_record *r = &m.record;
-    int counted = q->page_fd >= 0 || q->record;
+    int counted = (q->page_fd >= 0 || q->record) && !(m.notes & HL_PROC_NOTE_PAGE);
     struct hl_live_line line = {.uid = q->job->user->uid,
                                 .pid = q->pid,
                                 .rank = r->rank,

@@ -339,6 +339,11 @@ static int write_what_is_sound(struct gather *g, struct hl_err *e)
     return -1;
 }
 
+static int is_not_whole(const struct gather *g)
+{
+    return g->index.n_unread || g->plan.n_damaged;
+}
+
 static void tell_result(const struct gather *g)
 {
     const char *output[MAX_SINKS];
@@ -346,6 +351,8 @@ static void tell_result(const struct gather *g)
         output[i] = g->file[i];
     if (!g->o.quiet)
         gather_tell_notes(&g->plan, &g->changes);
+    if (!g->o.quiet && is_not_whole(g))
+        gather_tell_kept(g->o.key);
     gather_tell_status(&g->plan, output, g->n_sinks);
     if (g->comm->size > 1)
         gather_tell_place(g->host, g->o.prefix);
@@ -361,8 +368,7 @@ static int lead(struct gather *g, struct hl_err *e)
     }
     tell_result(g);
     /* What was left out comes later: then the others' data are needed again. */
-    int keep = g->o.n_without || g->index.n_unread || g->plan.n_damaged ||
-               g->o.keep == GATHER_KEEP ||
+    int keep = g->o.n_without || is_not_whole(g) || g->o.keep == GATHER_KEEP ||
                (g->o.keep == GATHER_KEEP_UNSEEN && g->plan.n_unseen);
     if (g->comm->ops->end(g->comm, keep ? WRITTEN_BUT_KEEP : WRITTEN, &ignored)) {
         gather_tell_not_told(&ignored);

@@ -105,6 +105,13 @@ void gather_tell_place(const char *host, const char *prefix)
     free(whole);
 }
 
+void gather_tell_kept(const char *key)
+{
+    note("not all could be read: the data of the run stay in their spools and fallback "
+         "folders, and heapline-gather -j %s reads them again",
+         key);
+}
+
 void gather_tell_not_taken(const char *host, const struct hl_err *e)
 {
     note("the outputs are written, but the data on node %s are not marked as read: %s",

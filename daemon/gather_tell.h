@@ -29,6 +29,9 @@ void gather_tell_status(const struct hl_plan *p, const char *const *output, size
 /* On which node, when it may be another than the user's. */
 void gather_tell_place(const char *host, const char *prefix);
 
+/* Something could not be read: the data of the run stay where they are. */
+void gather_tell_kept(const char *key);
+
 /* The outputs are there, but a node could not note it, or be told. */
 void gather_tell_not_taken(const char *host, const struct hl_err *e);
 void gather_tell_not_told(const struct hl_err *e);

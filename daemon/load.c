@@ -53,7 +53,7 @@ static int take_record(struct hl_loaded *l, const uint8_t *body, size_t n)
     if (hl_decode_record(body, n, &m) || (!l->record && !(l->record = malloc(sizeof m))))
         return -1;
     *l->record = m; /* the last one counts */
-    l->flags |= m.notes & HL_PROC_NOTE_BYPASSED;
+    l->flags |= m.notes & (HL_PROC_NOTE_BYPASSED | HL_PROC_NOTE_PAGE);
     if (m.end.kind != HL_ENDED_SAMPLED)
         l->has_slot = 0; /* nothing is kept for one that has ended */
     return 0;

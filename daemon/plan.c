@@ -273,6 +273,25 @@ static int name_bypassed(struct hl_plan *p, const struct hl_index *x, struct hl_
     return 0;
 }
 
+static int name_damaged_pages(struct hl_plan *p, const struct hl_index *x,
+                              struct hl_err *e)
+{
+    for (size_t i = 0; i < x->n; i++) {
+        const struct hl_entry *t = &x->entry[i];
+        char rank[32] = "";
+        if (!(t->flags & HL_PROC_NOTE_PAGE))
+            continue;
+        if (t->rank >= 0)
+            snprintf(rank, sizeof rank, "rank %d, ", (int)t->rank);
+        p->n_damaged++;
+        if (hl_plan_missing(p, e,
+                            "heap of %sprocess %d on %s: its page of counters is damaged",
+                            rank, (int)t->pid, x->hosts.name[t->host]))
+            return -1;
+    }
+    return 0;
+}
+
 static int name_damaged(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
 {
     for (size_t i = 0; i < x->n; i++) {
@@ -340,7 +359,7 @@ int hl_plan_make(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
     if (!bad)
         sum_up(p, x);
     bad = bad || name_bypassed(p, x, e) || name_damaged(p, x, e) ||
-          name_unread(p, x, e) || name_lost_points(p, x, e);
+          name_damaged_pages(p, x, e) || name_unread(p, x, e) || name_lost_points(p, x, e);
     for (size_t i = 0; i < x->n_notes && !bad; i++)
         bad = hl_plan_missing(p, e, "%s", x->note[i]);
     if (!bad && x->n_lost)

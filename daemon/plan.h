@@ -27,7 +27,7 @@ struct hl_plan {
     size_t n_missing;
     size_t n_bypassed;       /* of these: heaps that never came through the agent */
     uint64_t n_unseen;       /* ranks that no process was */
-    size_t n_damaged;        /* spools and timelines of which a part cannot be read */
+    size_t n_damaged;        /* spools, heap pages and timelines that are not sound */
     size_t n_twice;          /* ranks that more than one process recorded frames as */
     size_t n_heap, n_images; /* rows of the tables */
     size_t n_unshared;       /* killed processes whose kill may have lost frames */

@@ -650,14 +650,39 @@ static void fill_in_memory(const struct hl_process *p, struct hl_record *r)
         r->vmrss_bytes = p->vmrss_bytes;
 }
 
+/* While its process runs a page is not read at one instant: once more, then. */
+static int is_plausible(struct hl_process *p, const struct hl_heap_header *h)
+{
+    enum { LOOKS = 3 };
+    for (int i = 0; h && i < LOOKS; i++) {
+        if (!hl_heap_fault(h, slots_of(p->d), hl_heap_slots_to_read(h)))
+            return 1;
+        h = read_page(p);
+    }
+    return 0;
+}
+
+static void note_page(struct hl_process *p, const struct hl_heap_header *h)
+{
+    p->flags &= ~(uint32_t)HL_PROC_NOTE_PAGE;
+    if (!is_plausible(p, h))
+        p->flags |= HL_PROC_NOTE_PAGE;
+    else if (h->flags & (HL_HEAP_BYPASSED | HL_HEAP_NEW_BYPASSED))
+        p->flags |= HL_PROC_NOTE_BYPASSED;
+}
+
 void hl_process_look(struct hl_process *p, int64_t now_ns, struct hl_record_msg *out)
 {
     const struct hl_heap_header *h = p->state == HL_PROCESS_ENDED ? NULL : read_page(p);
     memset(out, 0, sizeof *out);
-    if (h) {
+    if (h)
+        note_page(p, h);
+    if (h && p->flags & HL_PROC_NOTE_PAGE) {
+        record_of_hello(p, &out->record);
+        out->notes = HL_PROC_NOTE_PAGE;
+        out->end.kind = HL_ENDED_KILLED_OR_EXIT;
+    } else if (h) {
         hl_heap_record(h, slots_of(p->d), hl_heap_slots_to_read(h), now_ns, &out->record);
-        if (h->flags & (HL_HEAP_BYPASSED | HL_HEAP_NEW_BYPASSED))
-            p->flags |= HL_PROC_NOTE_BYPASSED;
         out->notes = p->flags & HL_PROC_NOTE_BYPASSED;
         out->end = hl_heap_end(h);
     } else if (p->record) {

@@ -128,7 +128,7 @@ static void take_file(struct walk *w, const char *name)
 {
     struct hl_loaded head;
     struct stat st;
-    int fd = openat(w->pool->root, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(w->pool->root, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return;
     int ended = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&

@@ -21,6 +21,25 @@
 #include <unistd.h>
 
 enum { READ_BYTES = 256 << 10 };
+#define IS_COPY "its name is not that of what is in it: a copy, or damaged"
+
+/* A file that cannot be taken, or not as a whole: it is named, and nothing of the run
+ * may go. */
+static void name_file(struct hl_source *s, const char *name, const char *what)
+{
+    s->n_unread++;
+    hl_source_note(s, "fallback file %s: %s", name, what);
+}
+
+/* Agents name a file for what is in it.  Another name is a copy's, or what is in it
+ * is damaged. */
+static int is_named_for(const char *name, const char *key, int64_t pid, uint64_t image,
+                        const char *suffix)
+{
+    char wanted[HL_NAME_CAP];
+    hl_process_file_name(key, pid, image, suffix, wanted);
+    return !strcmp(strrchr(name, '/') + 1, wanted);
+}
 
 /* The HELLO that a fallback file begins with. */
 static int first_hello(const uint8_t *p, size_t n, struct hl_hello *out)
@@ -32,6 +51,13 @@ static int first_hello(const uint8_t *p, size_t n, struct hl_hello *out)
         h.type != HL_MSG_HELLO)
         return -1;
     return hl_decode_hello(body, h.length, out);
+}
+
+static int is_rows_name(const char *name, const struct hl_hello *h)
+{
+    char key[HL_KEY_MAX + 1];
+    snprintf(key, sizeof key, "%.*s", (int)h->key.n, h->key.n ? h->key.p : "");
+    return is_named_for(name, key, h->pid, h->image, ".rows");
 }
 
 static int same_key(struct hl_str a, const char *key)
@@ -92,9 +118,12 @@ static int feed_file(struct hl_source *s, int fd, const char *name, struct hl_st
     }
     free(piece);
     *good = st->used_bytes - before;
-    if (*good < at || n < 0)
-        hl_source_note(s, "fallback file %s: damaged behind byte %llu, the rest is lost",
-                       name, (unsigned long long)*good);
+    if (*good < at || n < 0) {
+        char what[80];
+        snprintf(what, sizeof what, "damaged behind byte %llu, the rest is not here",
+                 (unsigned long long)*good);
+        name_file(s, name, what);
+    }
     return 0;
 }
 
@@ -141,7 +170,11 @@ static int add_rows_file(struct hl_source *s, int fd, const char *name,
     struct hl_proc p = {0}, known;
     ssize_t n = pread(fd, head, sizeof head, 0);
     if (n < 0 || first_hello(head, (size_t)n, &p.hello) || p.hello.pid > INT32_MAX) {
-        hl_source_note(s, "fallback file %s: not a heapline file, or damaged", name);
+        name_file(s, name, "not a heapline file, or damaged");
+        return 0;
+    }
+    if (!is_rows_name(name, &p.hello)) {
+        name_file(s, name, IS_COPY);
         return 0;
     }
     if (!same_key(p.hello.key, o->key))
@@ -248,6 +281,22 @@ static int take_page(struct hl_source *s, const page_bytes *page, const struct s
     return join_page(s, u, &p, name, e);
 }
 
+/* Why a page cannot be taken; NULL when it can. */
+static const char *page_fault(const page_bytes *page, const char *name)
+{
+    static char text[128];
+    const struct hl_heap_header *h = &page->h;
+    const struct hl_heap_slot *slots =
+        (const struct hl_heap_slot *)(page->bytes + HL_HEAP_PAGE_HEADER);
+    if (!hl_heap_header_ok(h))
+        return "not a heap page, or damaged";
+    const char *fault = hl_heap_fault(h, slots, HL_HEAP_N_SLOTS);
+    if (!fault)
+        return is_named_for(name, h->key, h->pid, h->image, ".page") ? NULL : IS_COPY;
+    snprintf(text, sizeof text, "damaged, its counters are left out: %s", fault);
+    return text;
+}
+
 static int add_page_file(struct hl_source *s, int fd, const char *name,
                          const struct hl_source_options *o, struct hl_err *e)
 {
@@ -256,9 +305,12 @@ static int add_page_file(struct hl_source *s, int fd, const char *name,
     int bad = 0;
     if (!page)
         return hl_fail(e, ENOMEM, "no memory left");
-    if (fstat(fd, &st) || hl_path_pread_all(fd, page, sizeof *page, 0) ||
-        !hl_heap_header_ok(&page->h))
-        hl_source_note(s, "fallback file %s: not a heap page, or damaged", name);
+    const char *fault = fstat(fd, &st) || st.st_size != (off_t)sizeof *page ||
+                                hl_path_pread_all(fd, page, sizeof *page, 0)
+                            ? "not a heap page, or damaged"
+                            : page_fault(page, name);
+    if (fault)
+        name_file(s, name, fault);
     else if (!strncmp(page->h.key, o->key, HL_KEY_MAX + 1))
         bad = take_page(s, page, &st, name, e);
     free(page);
@@ -278,9 +330,12 @@ static int open_file(struct hl_source *s, const char *name)
     int fd = open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         return fd;
-    if (fd >= 0 || errno != ENOENT)
-        hl_source_note(s, "fallback file %s: cannot be read: %s", name,
-                       fd >= 0 ? "it is no regular file" : strerror(errno));
+    if (fd >= 0 || errno != ENOENT) {
+        char what[160];
+        snprintf(what, sizeof what, "cannot be read: %s",
+                 fd >= 0 ? "it is no regular file" : strerror(errno));
+        name_file(s, name, what);
+    }
     if (fd >= 0)
         close(fd);
     return -1;

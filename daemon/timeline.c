@@ -320,6 +320,8 @@ static int64_t age_of(const struct hl_timeline *t, int64_t now)
 /* A page that was lost leaves an old sample, which is no point of now. */
 static int knows_heap(const struct hl_process *p, const struct hl_record_msg *m)
 {
+    if (m->notes & HL_PROC_NOTE_PAGE)
+        return 0;
     if (p->state == HL_PROCESS_ALIVE)
         return p->page_fd >= 0;
     return p->flags & HL_PROC_HEAP && m->record.elapsed_ns &&

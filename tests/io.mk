@@ -24,6 +24,18 @@ tests_unit_test_model_CPPFLAGS = $(unit_cppflags)
 tests_unit_test_model_CFLAGS = $(unit_cflags)
 tests_unit_test_model_LDADD = libhl-model.la libhl-base.la libhl-leaf.la $(CHECK_LIBS) -lm
 
+if HAVE_CHECK
+if HAVE_HDF5
+check_PROGRAMS += tests/unit/test_h5_limit
+TESTS += tests/unit/test_h5_limit
+endif
+endif
+tests_unit_test_h5_limit_SOURCES = tests/unit/test_h5_limit.c
+tests_unit_test_h5_limit_CPPFLAGS = $(unit_cppflags)
+tests_unit_test_h5_limit_CFLAGS = $(unit_cflags)
+tests_unit_test_h5_limit_LDADD = libhl-io.la libhl-model.la libhl-base.la libhl-leaf.la \
+  $(CHECK_LIBS) $(HDF5_LIBS) $(JSON_LIBS) -lm
+
 # Ratios of the writers to bare loops; never pass or fail.
 if HAVE_HDF5
 EXTRA_PROGRAMS += tests/bench/export_write
@@ -84,3 +96,7 @@ EXTRA_DIST += tests/system/interval.test
 
 TESTS += tests/system/gather-damage.test tests/system/timeline-damage.test
 EXTRA_DIST += tests/system/gather-damage.test tests/system/timeline-damage.test
+
+# Files of a run that are damaged, or none.
+TESTS += tests/system/gather-odd-files.test
+EXTRA_DIST += tests/system/gather-odd-files.test tests/support/check_odd_files.py

@@ -103,6 +103,19 @@ static inline size_t hl_heap_slot_offset(size_t i)
 /* Is this the header of a page that this version understands? 1 or 0. */
 int hl_heap_header_ok(const struct hl_heap_header *h);
 
+/* What a page cannot say whose header is ok: a sentence, or NULL where all can be.
+ * There is no checksum, as a process may be killed between any two stores; this tells
+ * what no instant of a true page shows, once its process stands still (of one that
+ * runs, the slots are not read at one time: look again).
+ *   What is in use (live, peak, blocks) fits into an address space.  What only grows
+ *   fits into years.  Blocks that were made behind the agent's back and are released
+ *   through it let frees pass allocs and live fall below zero, so below is more room.
+ *   A slot's bytes need operations, each of at most an address space; the operation is
+ *   counted first.  Slots that were never taken have counted nothing.
+ *   Not so live <= peak: each thread may be between counting and raising the peak. */
+const char *hl_heap_fault(const struct hl_heap_header *h,
+                          const struct hl_heap_slot *slots, size_t n_slots);
+
 /* How many slots a reader should read, clamped to what the page holds. */
 size_t hl_heap_slots_to_read(const struct hl_heap_header *h);
 

@@ -591,6 +591,118 @@ START_TEST(heap_page_sums_slots_and_survives_lies)
 }
 END_TEST
 
+static struct hl_heap_header true_page(struct hl_heap_slot slots[3])
+{
+    memset(slots, 0, 3 * sizeof *slots);
+    slots[0] = (struct hl_heap_slot){.allocs = 900, .frees = 100, .net_bytes = 5000000};
+    slots[1] = (struct hl_heap_slot){.allocs = 1, .frees = 700, .net_bytes = -4000000};
+    return (struct hl_heap_header){.magic = HL_HEAP_PAGE_MAGIC,
+                                   .version = HL_HEAP_PAGE_VERSION,
+                                   .size = HL_HEAP_PAGE_SIZE,
+                                   .pid = 77,
+                                   .peak_bytes = 6000000,
+                                   .n_slots_used = 2,
+                                   .vmhwm_bytes = -1,
+                                   .vmrss_bytes = 4096};
+}
+
+#define IS_SOUND(h, s) (hl_heap_fault(h, s, 3) == NULL)
+
+START_TEST(pages_of_killed_processes_are_true_at_any_instant)
+{
+    struct hl_heap_slot s[3];
+    struct hl_heap_header h = true_page(s);
+    ck_assert(IS_SOUND(&h, s));
+    s[0].allocs++; /* counted, its bytes not yet */
+    ck_assert(IS_SOUND(&h, s));
+    s[0].net_bytes += (int64_t)1 << 40; /* its bytes, the peak not yet */
+    ck_assert(IS_SOUND(&h, s));
+    h = true_page(s);
+    h.n_slots_used = 3; /* taken, nothing counted */
+    ck_assert(IS_SOUND(&h, s));
+    h.inherited_bytes = -50; /* blocks from behind the agent's back */
+    s[1].frees += 5000;
+    s[1].net_bytes -= 9000000;
+    ck_assert(IS_SOUND(&h, s));
+    s[1].frees = s[0].allocs = (uint64_t)1 << 50; /* days of passing on */
+    s[0].net_bytes = (int64_t)1 << 55;
+    s[1].net_bytes = -s[0].net_bytes;
+    ck_assert(IS_SOUND(&h, s));
+    memset(s, 0, sizeof s); /* at the very start */
+    h.n_slots_used = 0;
+    h.peak_bytes = 0;
+    ck_assert(IS_SOUND(&h, s));
+}
+END_TEST
+
+/* What each of these 64 bits must not be flipped to in a page. */
+static void flip(size_t at, int first_bit, const char *what)
+{
+    for (int bit = first_bit; bit < 64; bit++) {
+        union {
+            struct {
+                struct hl_heap_header h;
+                struct hl_heap_slot s[3];
+            } page;
+            uint8_t bytes[sizeof(struct hl_heap_header) + 3 * HL_HEAP_SLOT_SIZE];
+        } u;
+        u.page.h = true_page(u.page.s);
+        u.bytes[at + (size_t)bit / 8] ^= (uint8_t)(1u << bit % 8);
+        ck_assert_msg(!IS_SOUND(&u.page.h, u.page.s), "%s: bit %d", what, bit);
+    }
+}
+
+#define FLIP(member, first) flip(offsetof(struct hl_heap_header, member), first, #member)
+#define FLIP_SLOT(i, member, first)                                                      \
+    flip(sizeof(struct hl_heap_header) + (i)*HL_HEAP_SLOT_SIZE +                         \
+             offsetof(struct hl_heap_slot, member),                                      \
+         first, #member " of slot " #i)
+
+START_TEST(counters_that_cannot_be_are_told)
+{
+    FLIP(pid, 23);
+    FLIP(peak_bytes, 47);
+    FLIP(shared_peak_bytes, 47);
+    FLIP(inherited_bytes, 23);
+    FLIP(peak_time_ns, 61);
+    FLIP(end_mono_ns, 61);
+    FLIP(vmhwm_bytes, 0);
+    FLIP(vmrss_bytes, 47);
+    FLIP_SLOT(0, allocs, 47);
+    FLIP_SLOT(0, frees, 57);
+    FLIP_SLOT(0, net_bytes, 47);
+    FLIP_SLOT(1, net_bytes, 57);
+    FLIP_SLOT(2, allocs, 0);
+    FLIP_SLOT(2, frees, 0);
+    FLIP_SLOT(2, net_bytes, 0);
+}
+END_TEST
+
+START_TEST(headers_that_cannot_be_are_told)
+{
+    struct hl_heap_slot s[3];
+    struct hl_heap_header h = true_page(s);
+    h.n_slots_used = 1; /* where the second has counted */
+    ck_assert(!IS_SOUND(&h, s));
+    h = true_page(s);
+    h.state = 3;
+    ck_assert(!IS_SOUND(&h, s));
+    h = true_page(s);
+    h.flags = 4;
+    ck_assert(!IS_SOUND(&h, s));
+    h = true_page(s);
+    memset(h.host, 'x', sizeof h.host);
+    ck_assert(!IS_SOUND(&h, s));
+    memset(&h, 0xff, sizeof h);
+    memset(s, 0xff, sizeof s);
+    ck_assert(!IS_SOUND(&h, s));
+    memset(s, 0x80, sizeof s);
+    h = true_page(s);
+    s[0].net_bytes = INT64_MIN;
+    ck_assert(!IS_SOUND(&h, s));
+}
+END_TEST
+
 START_TEST(ends_have_their_documented_names)
 {
     char out[32];
@@ -663,6 +775,9 @@ int main(void)
     tcase_add_test(t, points_go_there_and_back);
     tcase_add_test(t, file_name_patterns_keep_what_they_do_not_know);
     tcase_add_test(t, heap_page_sums_slots_and_survives_lies);
+    tcase_add_test(t, pages_of_killed_processes_are_true_at_any_instant);
+    tcase_add_test(t, counters_that_cannot_be_are_told);
+    tcase_add_test(t, headers_that_cannot_be_are_told);
     tcase_add_test(t, ends_have_their_documented_names);
     tcase_add_test(t, region_paths_the_format_cannot_hold_are_named);
     suite_add_tcase(s, t);
