@@ -39,7 +39,7 @@ static int same_key(struct hl_str a, const char *key)
     return a.n == strlen(key) && (!a.n || !memcmp(a.p, key, a.n));
 }
 
-/* Feed the collector's part of a unit, to know which rows it has. */
+/* Feed the collector's part of a unit, to know which rows it has.  1: it is damaged. */
 static int feed_collector_part(struct hl_source *s, const struct hl_unit *u,
                                uint64_t bytes, struct hl_stream *st, struct hl_err *e)
 {
@@ -49,13 +49,15 @@ static int feed_collector_part(struct hl_source *s, const struct hl_unit *u,
         struct hl_want w = {HL_WANT_STREAM, (uint64_t)(u - s->unit), at, bytes - at};
         w.n = w.n < READ_BYTES ? w.n : READ_BYTES;
         hl_source_tick(s);
-        bad = hl_source_begin(s, 0, &w, e) || hl_source_end(s, 0, &piece, &n, e) ||
-              hl_stream_feed(st, piece, n, NULL, NULL, e);
+        bad = hl_source_begin(s, 0, &w, e) || hl_source_end(s, 0, &piece, &n, e);
+        if (!bad && hl_stream_feed(st, piece, n, NULL, NULL, e))
+            return e->code == HL_ERR_FORMAT ? 1 : -1;
     }
     return bad ? -1 : 0;
 }
 
-/* Feed a file; what lies behind its last sound message is told and left. */
+/* Feed a file; what lies behind its last sound message is told and left.  1: it is
+ * damaged, and not just torn off by a full disk or a kill. */
 static int feed_file(struct hl_source *s, int fd, const char *name, struct hl_stream *st,
                      uint64_t *good)
 {
@@ -63,18 +65,18 @@ static int feed_file(struct hl_source *s, int fd, const char *name, struct hl_st
     uint64_t before = st->used_bytes, at = 0;
     struct hl_err why = {0};
     ssize_t n = -1;
-    while (piece && (n = pread(fd, piece, READ_BYTES, (off_t)at)) > 0) {
+    int bad = 0;
+    while (!bad && piece && (n = pread(fd, piece, READ_BYTES, (off_t)at)) > 0) {
         at += (uint64_t)n;
         hl_source_tick(s);
-        if (hl_stream_feed(st, piece, (size_t)n, NULL, NULL, &why))
-            break;
+        bad = hl_stream_feed(st, piece, (size_t)n, NULL, NULL, &why) != 0;
     }
     free(piece);
     *good = st->used_bytes - before;
     if (*good < at || n < 0)
         hl_source_note(s, "fallback file %s: damaged behind byte %llu, the rest is lost",
                        name, (unsigned long long)*good);
-    return 0;
+    return bad || n < 0;
 }
 
 /* Rows that neither part has are lost, but for those the sender dropped itself. */
@@ -84,6 +86,18 @@ static void count_rows(const struct hl_stream *st, struct hl_proc *p)
     p->n_rows = st->n_rows;
     p->n_dropped = st->n_dropped > p->n_dropped ? st->n_dropped : p->n_dropped;
     p->n_lost = gap > p->n_dropped ? gap - p->n_dropped : 0;
+}
+
+/* Of its frames nothing is read, and the others' are. */
+static int leave_out(struct hl_source *s, struct hl_unit *u, struct hl_proc *p,
+                     struct hl_err *e)
+{
+    p->flags |= HL_PROC_NOTE_UNREAD;
+    p->n_rows = 0;
+    *e = (struct hl_err){0};
+    int bad = hl_unit_set(s, u, p, e);
+    u->entry.bytes = 0;
+    return bad;
 }
 
 /* A file's frames join an image that is known by its heap agent, or by what a
@@ -98,8 +112,13 @@ static int join_rows(struct hl_source *s, struct hl_unit *u, struct hl_proc *p, 
         return hl_fail(e, ENOMEM, "no memory left");
     int bad = f->collector_bytes && feed_collector_part(s, u, f->collector_bytes, &st, e);
     hl_buf_fini(&st.pending);
+    if (bad > 0) {
+        hl_stream_fini(&st);
+        return leave_out(s, u, p, e);
+    }
     if (!bad) {
-        feed_file(s, fd, name, &st, &file_bytes);
+        if (feed_file(s, fd, name, &st, &file_bytes))
+            p->flags |= HL_PROC_NOTE_DAMAGED;
         count_rows(&st, p);
         p->flags |= HL_PROC_FRAMES;
         free(f->rows);
