@@ -93,6 +93,7 @@ static void send_index_end(struct hl_peer *p)
     const struct hl_job *j = p->job;
     struct hl_index_end m = {j ? j->n_processes : 0, j ? j->n_alive : 0};
     p->indexing = 0;
+    p->indexed = 1;
     hl_peer_send(p, out, hl_encode_index_end(out, sizeof out, &m));
     if (p->state != HL_PEER_CLOSED)
         hl_peer_resume(p); /* questions that came meanwhile */
@@ -470,8 +471,11 @@ static void take_pull(struct hl_peer *p, const uint8_t *body, size_t n)
     int code = hl_decode_pull(body, n, &m);
     if (!code && (!j || m.proc >= j->n_members || j->member[m.proc].pid < 0))
         code = HL_WIRE_BAD_VALUE;
-    if (code) {
-        hl_peer_refuse(p, HL_REFUSED_PROTOCOL, "PULL: %s", hl_wire_strerror(code));
+    /* Before an index nothing of a folded one is in memory: it would look empty. */
+    if (code || !p->indexed) {
+        hl_peer_refuse(p, HL_REFUSED_PROTOCOL, "PULL: %s",
+                       code ? hl_wire_strerror(code)
+                            : "ask for the index of the run first (INDEX_ASK)");
         return;
     }
     struct hl_pull_task *q = malloc(sizeof *q + HL_WIRE_HEADER + HL_DATA_HEAD + m.max);

@@ -9,6 +9,7 @@
 #include "job.h"
 #include "notify.h"
 #include "path.h"
+#include "points.h"
 #include "process.h"
 #include "row_buffer.h"
 #include "samples.h"
@@ -296,6 +297,62 @@ static int recover_sample(struct hl_process *p, uint32_t slot)
     return 0;
 }
 
+static void at_least(uint64_t *v, uint64_t least)
+{
+    if (*v < least)
+        *v = least;
+}
+
+static void at_least_i64(int64_t *v, int64_t least)
+{
+    if (*v < least)
+        *v = least;
+}
+
+/* What only grows is no less than in a point, even in one that is older. */
+static void add_point(struct hl_record *r, const struct hl_point *v)
+{
+    int is_newer = v->time_ns > r->elapsed_ns;
+    at_least_i64(&r->vmhwm_bytes, v->rss_bytes);
+    if (is_newer && v->rss_bytes >= 0)
+        r->vmrss_bytes = v->rss_bytes;
+    if (v->heap_bytes < 0) /* then its time is another clock's, too */
+        return;
+    if (v->heap_peak_bytes > r->peak_bytes) {
+        r->peak_bytes = v->heap_peak_bytes;
+        r->peak_time_ns = v->time_ns; /* at the latest */
+    }
+    at_least(&r->allocs, v->allocs);
+    at_least(&r->frees, v->frees);
+    if (is_newer) {
+        r->live_bytes = v->heap_bytes;
+        r->elapsed_ns = v->time_ns;
+    }
+}
+
+/* Samples and points are written each in their own time: the record must not say less
+ * than the timeline.  0: it has been made newer. */
+static int recover_point(struct hl_process *p)
+{
+    char name[2 * HL_NAME_CAP];
+    struct hl_record_msg m;
+    if (!p->n_points || hl_points_name(p->spool->name, name, sizeof name) ||
+        (p->record && p->record->end.kind != HL_ENDED_SAMPLED))
+        return -1;
+    struct hl_point last = hl_points_last(&p->d->pool, name);
+    hl_process_record(p, 0, &m);
+    struct hl_record was = m.record;
+    add_point(&m.record, &last);
+    m.end = (struct hl_end){HL_ENDED_SAMPLED, 0};
+    if (hl_point_is_lost(&last) || memcmp(&was, &m.record, sizeof was) == 0 ||
+        (!p->record && !(p->record = malloc(sizeof m))))
+        return -1;
+    *p->record = m;
+    p->vmhwm_bytes = m.record.vmhwm_bytes;
+    p->vmrss_bytes = m.record.vmrss_bytes;
+    return 0;
+}
+
 /* The memory must be this image's: an inode alone may come again. */
 static int is_our_page(const struct hl_process *p, int fd)
 {
@@ -365,6 +422,7 @@ void hl_keep_restore(struct hl_process *p, const struct hl_slot *m)
     if (!k)
         return;
     int sampled = recover_sample(p, m->number) == 0;
+    sampled |= recover_point(p) == 0;
     hl_slots_take_at(&k->slots, m->number); /* or reserved at the start */
     if (m->number < HL_SLOTS_MAX && !k->owner[m->number]) {
         own(p, (int32_t)m->number);

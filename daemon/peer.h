@@ -40,6 +40,7 @@ struct hl_peer {
     uint8_t want_ok;            /* HELLO_OK waits for what is on its way to the disk */
     uint8_t parked;             /* is in the daemon's list of those that wait for room */
     uint8_t indexing;           /* an answer is being made: nothing more is taken */
+    uint8_t indexed;            /* it was told what there is to pull */
     uint8_t waits_for_load;     /* of a process that is folded */
     uint8_t points_flushed;     /* what an index counts is on its way to the disk */
     uint8_t awaits_taken;       /* TAKEN_OK, until the marker is on the disk */

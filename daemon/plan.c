@@ -303,8 +303,8 @@ static int name_damaged(struct hl_plan *p, const struct hl_index *x, struct hl_e
             snprintf(rank, sizeof rank, "rank %d, ", (int)t->rank);
         p->n_damaged++;
         if (hl_plan_missing(p, e,
-                            "frames of %sprocess %d on %s: its spool is damaged behind "
-                            "the first %llu, which are here",
+                            "frames of %sprocess %d on %s: its spool or file is damaged "
+                            "behind the first %llu, which are here",
                             rank, (int)t->pid, x->hosts.name[t->host],
                             (unsigned long long)t->n_rows))
             return -1;

@@ -491,9 +491,12 @@ static size_t pull_all(uint32_t id, uint32_t what, uint8_t **all)
         struct hl_wire_header h;
         const uint8_t *body;
         struct hl_data d;
+        struct hl_refused refused;
         if (hl_link_send(&other, out, hl_encode_pull(out, sizeof out, &m), &err) ||
             hl_link_next(&other, &h, &body, 20000, &err))
             DIE("%s", err.text);
+        if (h.type == HL_MSG_REFUSED && !hl_decode_refused(body, h.length, &refused))
+            DIE("%.*s", (int)refused.text.n, refused.text.p);
         if (h.type != HL_MSG_DATA || hl_decode_data(body, h.length, &d) || d.offset != n)
             DIE("wrong data");
         if (!d.n)
