@@ -359,7 +359,8 @@ int hl_plan_make(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
     if (!bad)
         sum_up(p, x);
     bad = bad || name_bypassed(p, x, e) || name_damaged(p, x, e) ||
-          name_damaged_pages(p, x, e) || name_unread(p, x, e) || name_lost_points(p, x, e);
+          name_damaged_pages(p, x, e) || name_unread(p, x, e) ||
+          name_lost_points(p, x, e);
     for (size_t i = 0; i < x->n_notes && !bad; i++)
         bad = hl_plan_missing(p, e, "%s", x->note[i]);
     if (!bad && x->n_lost)
