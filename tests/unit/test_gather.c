@@ -465,6 +465,8 @@ int main(void)
 {
     Suite *s = suite_create("gather");
     TCase *t = tcase_create("all");
+    /* a large index under a sanitizer, on a machine with other work */
+    tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, nodes_are_joined_in_the_order_of_the_csv);
     tcase_add_test(t, an_image_that_two_nodes_tell_of_counts_once);
