@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Long or privileged cases, apart from make check.
-# Those alone at first: their threads need every core for themselves.
+# One by one, at first: they need every core for themselves.
 alone_tests = tests/full/preload-model.test
 full_tests = tests/full/configurations.test tests/full/sanitizers.test \
   tests/full/valgrind.test tests/full/real-programs.test tests/full/distcheck.test tests/full/export.test \
@@ -9,7 +9,7 @@ EXTRA_DIST += $(alone_tests) $(full_tests) tests/support/full.sh
 
 .PHONY: check-full check-units bench
 check-full: all $(check_PROGRAMS)
-	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(alone_tests)'
+	$(MAKE) $(AM_MAKEFLAGS) -j1 check-TESTS TESTS='$(alone_tests)'
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(full_tests)'
 
 # The units alone.

@@ -14,8 +14,9 @@ tests_support_collector_hostile_LDADD = libhl-base.la
 load_tests = tests/system/daemon-kill.test tests/system/daemon-many.test \
   tests/system/daemon-fair.test tests/system/daemon-hostile2.test
 TESTS += $(load_tests)
+alone_tests += tests/full/daemon-soak.test
 full_tests += tests/full/daemon-kill.test tests/full/daemon-many.test \
-  tests/full/daemon-soak.test tests/full/timeline-many.test
+  tests/full/timeline-many.test
 EXTRA_DIST += $(load_tests) tests/support/kills.sh tests/support/many.sh
 
 # make bench-collector: ratios, never a verdict.
