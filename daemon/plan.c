@@ -273,20 +273,29 @@ static int name_bypassed(struct hl_plan *p, const struct hl_index *x, struct hl_
     return 0;
 }
 
-static int name_damaged_pages(struct hl_plan *p, const struct hl_index *x,
-                              struct hl_err *e)
+enum { SHOWN_CAP = 64 + HL_HOST_MAX };
+
+static const char *shown(const struct hl_index *x, const struct hl_entry *t, char *out)
 {
+    char rank[32] = "";
+    if (t->rank >= 0)
+        snprintf(rank, sizeof rank, "rank %d, ", (int)t->rank);
+    snprintf(out, SHOWN_CAP, "%sprocess %d on %s", rank, (int)t->pid,
+             x->hosts.name[t->host]);
+    return out;
+}
+
+/* Each process with that flag, between two texts. */
+static int name_flagged(struct hl_plan *p, const struct hl_index *x, uint32_t flag,
+                        const char *before, const char *after, struct hl_err *e)
+{
+    char who[SHOWN_CAP];
     for (size_t i = 0; i < x->n; i++) {
         const struct hl_entry *t = &x->entry[i];
-        char rank[32] = "";
-        if (!(t->flags & HL_PROC_NOTE_PAGE))
+        if (!(t->flags & flag))
             continue;
-        if (t->rank >= 0)
-            snprintf(rank, sizeof rank, "rank %d, ", (int)t->rank);
         p->n_damaged++;
-        if (hl_plan_missing(p, e,
-                            "heap of %sprocess %d on %s: its page of counters is damaged",
-                            rank, (int)t->pid, x->hosts.name[t->host]))
+        if (hl_plan_missing(p, e, "%s%s: %s", before, shown(x, t, who), after))
             return -1;
     }
     return 0;
@@ -294,37 +303,16 @@ static int name_damaged_pages(struct hl_plan *p, const struct hl_index *x,
 
 static int name_damaged(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
 {
+    char who[SHOWN_CAP];
     for (size_t i = 0; i < x->n; i++) {
         const struct hl_entry *t = &x->entry[i];
-        char rank[32] = "";
         if (!(t->flags & HL_PROC_NOTE_DAMAGED))
             continue;
-        if (t->rank >= 0)
-            snprintf(rank, sizeof rank, "rank %d, ", (int)t->rank);
         p->n_damaged++;
         if (hl_plan_missing(p, e,
-                            "frames of %sprocess %d on %s: its spool or file is damaged "
-                            "behind the first %llu, which are here",
-                            rank, (int)t->pid, x->hosts.name[t->host],
-                            (unsigned long long)t->n_rows))
-            return -1;
-    }
-    return 0;
-}
-
-static int name_unread(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
-{
-    for (size_t i = 0; i < x->n; i++) {
-        const struct hl_entry *t = &x->entry[i];
-        char rank[32] = "";
-        if (!(t->flags & HL_PROC_NOTE_UNREAD))
-            continue;
-        if (t->rank >= 0)
-            snprintf(rank, sizeof rank, "rank %d, ", (int)t->rank);
-        p->n_damaged++;
-        if (hl_plan_missing(p, e,
-                            "%sprocess %d on %s: its spool is gone or cannot be read",
-                            rank, (int)t->pid, x->hosts.name[t->host]))
+                            "frames of %s: its spool or file is damaged behind the first "
+                            "%llu, which are here",
+                            shown(x, t, who), (unsigned long long)t->n_rows))
             return -1;
     }
     return 0;
@@ -332,19 +320,16 @@ static int name_unread(struct hl_plan *p, const struct hl_index *x, struct hl_er
 
 static int name_lost_points(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
 {
+    char who[SHOWN_CAP];
     for (size_t i = 0; i < x->n; i++) {
         const struct hl_entry *t = &x->entry[i];
-        char rank[32] = "";
         if (!t->n_points_lost)
             continue;
-        if (t->rank >= 0)
-            snprintf(rank, sizeof rank, "rank %d, ", (int)t->rank);
         p->n_damaged++;
         if (hl_plan_missing(p, e,
-                            "timeline of %sprocess %d on %s: %llu points are damaged, "
-                            "dropped or gone, the other %llu are here",
-                            rank, (int)t->pid, x->hosts.name[t->host],
-                            (unsigned long long)t->n_points_lost,
+                            "timeline of %s: %llu points are damaged, dropped or gone, "
+                            "the other %llu are here",
+                            shown(x, t, who), (unsigned long long)t->n_points_lost,
                             (unsigned long long)hl_entry_points(t)))
             return -1;
     }
@@ -359,7 +344,10 @@ int hl_plan_make(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
     if (!bad)
         sum_up(p, x);
     bad = bad || name_bypassed(p, x, e) || name_damaged(p, x, e) ||
-          name_damaged_pages(p, x, e) || name_unread(p, x, e) ||
+          name_flagged(p, x, HL_PROC_NOTE_PAGE, "heap of ",
+                       "its page of counters is damaged", e) ||
+          name_flagged(p, x, HL_PROC_NOTE_UNREAD, "",
+                       "its spool is gone or cannot be read", e) ||
           name_lost_points(p, x, e);
     for (size_t i = 0; i < x->n_notes && !bad; i++)
         bad = hl_plan_missing(p, e, "%s", x->note[i]);
