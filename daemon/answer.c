@@ -11,6 +11,7 @@
 #include "path.h"
 #include "points.h"
 #include "process.h"
+#include "store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -331,6 +332,8 @@ static void on_index_timer(void *ctx)
         hl_timer_set(p->timer, 1, 0);
         return;
     }
+    if (hl_store_is_hopeless(d))
+        hl_store_give_up_ended(d);
     start_index(p);
 }
 

@@ -162,8 +162,11 @@ static void note_dropped(struct hl_process *p, const struct hl_row_buffer *h)
 static void settle_loss(struct hl_process *p, const struct hl_row_buffer *h)
 {
     uint64_t kept = p->tally.n_rows + h->n_dropped;
-    if (p->n_lost && h->magic == HL_ROW_BUFFER_MAGIC)
-        p->n_lost = h->n_rows > kept ? h->n_rows - kept : 0;
+    if (!p->began_anew || h->magic != HL_ROW_BUFFER_MAGIC)
+        return;
+    p->n_lost = h->n_rows > kept ? h->n_rows - kept : 0;
+    if (p->n_lost && !p->lost_reason)
+        p->lost_reason = EIO;
 }
 
 /* n bytes from offset at into the batch; how many were right, *bad as above. */
@@ -275,15 +278,26 @@ static enum step make_record(struct hl_process *p)
     return DONE;
 }
 
+void hl_death_lost(struct hl_process *p, uint64_t n)
+{
+    struct hl_log_about about = {p->job->shown, (int64_t)p->job->user->uid, p->pid};
+    if (!n)
+        return;
+    p->job->n_lost += n;
+    p->d->count.rows_lost += n;
+    hl_log(&p->d->log, HL_LOG_WARNING, "rows lost", &about,
+           "process %lld of job %s: %llu rows lost (%s)", (long long)p->pid,
+           p->job->shown, (unsigned long long)n, strerror(p->lost_reason));
+}
+
 static void count_ended(struct hl_process *p)
 {
     struct hl_job *j = p->job;
     j->n_rows += p->tally.n_rows;
     j->n_dropped += p->n_dropped;
-    j->n_lost += hl_process_lost(p);
     p->d->count.processes_ended++;
     p->d->count.rows_dropped += p->n_dropped;
-    p->d->count.rows_lost += hl_process_lost(p);
+    hl_death_lost(p, hl_process_lost(p));
 }
 
 static void finish(struct hl_process *p)
@@ -294,11 +308,6 @@ static void finish(struct hl_process *p)
     hl_end_text(&p->record->end, text);
     hl_log(&p->d->log, HL_LOG_DEBUG, NULL, &about, "process %lld: ENDING -> ENDED (%s)",
            (long long)p->pid, text);
-    if (hl_process_lost(p))
-        hl_log(&p->d->log, HL_LOG_WARNING, "rows lost", &about,
-               "process %lld of job %s: %llu rows lost (%s)", (long long)p->pid,
-               p->job->shown, (unsigned long long)hl_process_lost(p),
-               strerror(p->lost_reason));
     hl_process_close_descriptors(p);
     count_ended(p);
     hl_timeline_end(p); /* the record counts its points */
@@ -306,16 +315,9 @@ static void finish(struct hl_process *p)
     hl_job_ended(p->job);
 }
 
-/* The disk of a private collector has had its time when the run is over: whoever
- * gathers must not find a process that never ends. */
-static int is_hopeless(const struct hl_process *p)
-{
-    return p->failing && p->d->private_run && (p->d->n_gathers || !p->d->n_keepers);
-}
-
 static enum step step(struct hl_process *p)
 {
-    if (is_hopeless(p))
+    if (p->failing && hl_store_is_hopeless(p->d))
         hl_store_give_up(p, p->d->spool_errno);
     enum step s = read_sockets(p);
     if (s == DONE)

@@ -348,6 +348,10 @@ int hl_plan_make(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
                        "its page of counters is damaged", e) ||
           name_flagged(p, x, HL_PROC_NOTE_UNREAD, "",
                        "its spool is gone or cannot be read", e) ||
+          name_flagged(p, x, HL_PROC_NOTE_HELD, "frames of ",
+                       "not all, its collector's disk does not take them; gather again "
+                       "when it does",
+                       e) ||
           name_lost_points(p, x, e);
     for (size_t i = 0; i < x->n_notes && !bad; i++)
         bad = hl_plan_missing(p, e, "%s", x->note[i]);

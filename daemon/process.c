@@ -205,9 +205,13 @@ static int begin_spool(struct hl_process *p, const uint8_t *body, size_t n)
     return r ? r : hl_process_note_hello(p, body, n); /* one write for both */
 }
 
+/* A folded member may be this image: the place is its own. */
 static int join_job(struct hl_process *p)
 {
-    int64_t id = hl_job_add(p->job, p->pid, p->start_ticks, p->image);
+    int64_t id = hl_job_folded(p->job, p->pid, p->image);
+    p->began_anew = id >= 0; /* unless its former spool is met */
+    if (id < 0)
+        id = hl_job_add(p->job, p->pid, p->start_ticks, p->image);
     if (id < 0)
         return -1;
     p->id = (uint32_t)id;
@@ -315,19 +319,6 @@ static void former_work(struct hl_task *t)
                      f->p->spool->name, &f->e);
 }
 
-/* A folded member of the job was this image: the place is its own. */
-static void take_place(struct hl_process *p)
-{
-    struct hl_job *j = p->job;
-    int64_t k = hl_job_folded(j, p->pid, p->image);
-    if (k < 0)
-        return;
-    j->member[p->id] = (struct hl_member){.pid = -1};
-    j->n_processes--;
-    p->id = (uint32_t)k;
-    j->member[k].live = p;
-}
-
 static void close_spool(struct hl_daemon *d, struct hl_spool *s);
 
 /* What was said since goes behind what is there, but for the head. */
@@ -355,6 +346,7 @@ static void former_done(struct hl_task *t)
     p->loading = 0;
     p->job->n_tasks--;
     if (f->bad) {
+        p->began_anew = 1;
         hl_store_set_aside(p->d, p->spool, f->e.text);
         hl_append_retry(p); /* from its first byte */
     } else {
@@ -363,7 +355,7 @@ static void former_done(struct hl_task *t)
         close_spool(p->d, p->spool);
         hl_tally_fini(&p->tally);
         take_loaded(p, &f->loaded);
-        take_place(p);
+        p->began_anew = 0;
         say_again(p, &said);
         hl_buf_fini(&said);
     }
@@ -402,6 +394,7 @@ void hl_process_begin_again(struct hl_process *p, int reason)
     hl_timeline_begin_again(p);
     p->n_lost += p->tally.n_rows;
     p->lost_reason = reason;
+    p->began_anew = 1;
     p->discards = 0;
     hl_tally_fini(&p->tally);
     p->written = (struct hl_progress){0, 0, 0};
@@ -439,6 +432,12 @@ void hl_process_revive(struct hl_process *p)
 uint64_t hl_process_lost(const struct hl_process *p)
 {
     return p->n_lost + (p->discards ? p->tally.n_rows - p->written.rows : 0);
+}
+
+int hl_process_is_held(const struct hl_process *p)
+{
+    int is_behind = p->tally.n_rows > p->written.rows && !p->discards && !p->broken;
+    return p->state == HL_PROCESS_ENDED ? is_behind : p->failing;
 }
 
 int hl_process_is_settled(const struct hl_process *p)
@@ -721,7 +720,7 @@ void hl_process_describe(struct hl_process *p, struct hl_proc *out)
     out->hello.start_ticks = p->start_ticks;
     out->hello.key = (struct hl_str){p->job->key, strlen(p->job->key)};
     out->id = p->id;
-    out->flags = p->flags;
+    out->flags = p->flags | (hl_process_is_held(p) ? HL_PROC_NOTE_HELD : 0);
     out->n_rows = p->written.rows;
     out->stream_bytes = p->written.stream;
     out->catalog_bytes = p->written.catalogs;

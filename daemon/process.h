@@ -43,6 +43,7 @@ struct hl_process {
     uint8_t retrying;             /* what was held is on its way */
     uint8_t loading;              /* its former spool is being read */
     uint8_t failing;              /* the disk does not take its bytes */
+    uint8_t began_anew;           /* its spool: what a former one had is lost */
     uint8_t broken;               /* nothing more can be kept of it */
     uint8_t discards;             /* what comes is acknowledged, and counted as lost */
     uint8_t record_noted;         /* the final record has its place in the spool */
@@ -97,6 +98,8 @@ int hl_process_is_gone(const struct hl_process *p);
 void hl_process_settled(struct hl_process *p);
 /* Rows of it that were taken, and are not kept. */
 uint64_t hl_process_lost(const struct hl_process *p);
+/* The disk does not take all of what was read of it, and may yet. */
+int hl_process_is_held(const struct hl_process *p);
 /* Nothing of it is in the air: it may be freed. */
 int hl_process_is_settled(const struct hl_process *p);
 /* The spool's file exists: an earlier life of the same image. */
@@ -135,6 +138,8 @@ void hl_death_peer_gone(struct hl_process *p);
 int hl_death_is_done(const struct hl_daemon *d);
 /* There is room for bytes again. */
 void hl_death_go_on(struct hl_daemon *d);
+/* n rows of one that has ended will never be on the disk: counted and logged. */
+void hl_death_lost(struct hl_process *p, uint64_t n);
 /* A keeper knows how it ended. */
 void hl_death_told(struct hl_process *p, const struct hl_end *end);
 /* RECORD, BYE and LOSS into the spool. */

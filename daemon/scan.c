@@ -5,6 +5,7 @@
  */
 #include "scan.h"
 
+#include "ident.h"
 #include "points.h"
 
 #include <dirent.h>
@@ -23,6 +24,14 @@ struct walk {
     const int *stop;
     uid_t uid;
     struct hl_found_job *job;
+    struct aside *aside; /* of the folder */
+    size_t n_aside, cap_aside;
+};
+
+/* A spool that cannot be used: its name is all that is known of its process. */
+struct aside {
+    char name[HL_NAME_CAP];
+    struct stat st;
 };
 
 /* ---- growing lists ---- */
@@ -50,17 +59,46 @@ static int64_t mtime_ns(const struct stat *st)
 
 /* ---- one file ---- */
 
-/* A file that cannot be used must not be in the way of its process. */
-static void set_aside(struct walk *w, const char *name, const char *why)
+static const char *base_of(const char *name)
 {
-    char bad[PATH_MAX], text[PATH_MAX + 400];
-    snprintf(bad, sizeof bad, "%s.bad", name);
-    int moved = renameat(w->pool->root, name, w->pool->root, bad) == 0;
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
+/* name: the spool's, whatever it is called now. */
+static void remember_aside(struct walk *w, const char *name, const struct stat *st)
+{
+    const char *base = base_of(name);
+    if (strlen(base) >= HL_NAME_CAP)
+        return; /* nobody's spool */
+    struct aside *a = one_more(&w->aside, &w->n_aside, &w->cap_aside, sizeof *a);
+    if (!a) {
+        w->f->no_memory = 1;
+        return;
+    }
+    strcpy(a->name, base);
+    a->st = *st;
+}
+
+static void say_unusable(struct walk *w, const char *name, const char *why, int moved)
+{
+    char text[PATH_MAX + 400];
     snprintf(text, sizeof text, "%s cannot be used: %s%s", name, why,
              moved ? "; renamed to .bad" : "");
     char **p = one_more(&w->f->bad, &w->f->n_bad, &w->f->cap_bad, sizeof *w->f->bad);
     if (p)
         *p = strdup(text);
+}
+
+/* A file that cannot be used must not be in the way of its process. */
+static void set_aside(struct walk *w, const char *name, const struct stat *st,
+                      const char *why)
+{
+    char bad[PATH_MAX];
+    snprintf(bad, sizeof bad, "%s.bad", name);
+    int moved = renameat(w->pool->root, name, w->pool->root, bad) == 0;
+    say_unusable(w, name, why, moved);
+    remember_aside(w, name, st);
 }
 
 static struct hl_found_job *job_of(struct walk *w, const char *key)
@@ -116,7 +154,7 @@ static void load_file(struct walk *w, const char *name, const struct stat *st)
     if (!l) {
         w->f->no_memory = 1;
     } else if (hl_load(l, w->pool, w->uid, name, &e)) {
-        set_aside(w, name, e.text[0] ? e.text : "its head is wrong");
+        set_aside(w, name, st, e.text[0] ? e.text : "its head is wrong");
         free(l);
     } else {
         l->head.key.p = l->key;
@@ -124,13 +162,25 @@ static void load_file(struct walk *w, const char *name, const struct stat *st)
     }
 }
 
+/* It is a link, a socket, or not ours to read. */
+static void no_spool(struct walk *w, const char *name, int why)
+{
+    struct stat st;
+    if (fstatat(w->pool->root, name, &st, AT_SYMLINK_NOFOLLOW))
+        return; /* removed meanwhile */
+    say_unusable(w, name, strerror(why), 0);
+    remember_aside(w, name, &st);
+}
+
 static void take_file(struct walk *w, const char *name)
 {
     struct hl_loaded head;
     struct stat st;
     int fd = openat(w->pool->root, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0) {
+        no_spool(w, name, errno);
         return;
+    }
     int ended = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
                 hl_load_head(&head, fd, w->uid) == 0 &&
                 hl_spool_is_finished(fd, (uint64_t)st.st_size) == 1;
@@ -141,12 +191,53 @@ static void take_file(struct walk *w, const char *name)
         load_file(w, name, &st);
 }
 
+/* One that was set aside at an earlier start: its process is still missing, unless it
+ * began another spool. */
+static void take_former_aside(struct walk *w, const char *path)
+{
+    char name[PATH_MAX];
+    struct stat st;
+    snprintf(name, sizeof name, "%.*s", (int)(strlen(path) - 4), path);
+    if (fstatat(w->pool->root, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        faccessat(w->pool->root, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+        remember_aside(w, name, &st);
+}
+
+/* A long key is not in a name, but other files of its folder have it. */
+static int is_of(struct walk *w, const struct aside *a, size_t first_job,
+                 struct hl_loaded *l)
+{
+    char again[HL_NAME_CAP];
+    if (hl_process_of_file_name(a->name, ".spool", l->key, &l->head.pid, &l->head.image))
+        return 0;
+    for (size_t i = first_job; i < w->f->n; i++) {
+        hl_process_file_name(w->f->job[i].key, l->head.pid, l->head.image, ".spool",
+                             again);
+        if (strcmp(again, a->name) == 0)
+            strcpy(l->key, w->f->job[i].key);
+    }
+    return 1;
+}
+
+/* They are members of their job all the same, so that a gather names them. */
+static void enter_asides(struct walk *w, const char *folder, size_t first_job)
+{
+    char name[PATH_MAX];
+    for (size_t i = 0; i < w->n_aside; i++) {
+        struct hl_loaded l = {.spool = NULL};
+        snprintf(name, sizeof name, "%s/%s", folder, w->aside[i].name);
+        if (is_of(w, &w->aside[i], first_job, &l))
+            add_file(w, name, &l, &w->aside[i].st, NULL);
+    }
+    w->n_aside = 0;
+}
+
 /* ---- folders ---- */
 
-static int is_spool(const char *name)
+static int ends_with(const char *name, const char *end)
 {
-    size_t n = strlen(name);
-    return n > 6 && strcmp(name + n - 6, ".spool") == 0;
+    size_t n = strlen(name), k = strlen(end);
+    return n > k && strcmp(name + n - k, end) == 0;
 }
 
 /* Names in a folder, without dots; calls fn with each. */
@@ -172,8 +263,10 @@ static void each_name(struct walk *w, const char *folder,
 
 static void on_entry(struct walk *w, const char *path)
 {
-    if (is_spool(path))
+    if (ends_with(path, ".spool"))
         take_file(w, path);
+    else if (ends_with(path, ".spool.bad"))
+        take_former_aside(w, path);
 }
 
 static void on_job(struct walk *w, const char *path)
@@ -183,6 +276,7 @@ static void on_job(struct walk *w, const char *path)
     size_t from = w->f->n;
     w->job = NULL;
     each_name(w, path, on_entry);
+    enter_asides(w, path, from);
     if (snprintf(taken, sizeof taken, "%s/taken", path) >= (int)sizeof taken ||
         fstatat(w->pool->root, taken, &st, AT_SYMLINK_NOFOLLOW))
         return;
@@ -204,6 +298,7 @@ void hl_scan(struct hl_found *f, struct hl_spool_pool *pool, const int *stop)
     struct walk w = {.f = f, .pool = pool, .stop = stop};
     *f = (struct hl_found){.n = 0};
     each_name(&w, ".", on_user);
+    free(w.aside);
 }
 
 void hl_found_fini(struct hl_found *f)

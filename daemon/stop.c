@@ -112,6 +112,7 @@ void hl_stop(struct hl_daemon *d)
     d->deaf = 1;
     hl_timeline_flush_all(d);
     hl_loop_wait(d->loop, is_unfinished, d, left_ms(deadline));
+    hl_store_give_up_ended(d);
     note_living(d);
     close_peers(d);
     hl_store_sync(d);

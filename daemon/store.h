@@ -37,6 +37,11 @@ void hl_store_set_aside(struct hl_daemon *d, struct hl_spool *s, const char *why
 void hl_store_failed(struct hl_process *p, int error);
 /* Nothing more is tried: what the disk did not take of the process counts as lost. */
 void hl_store_give_up(struct hl_process *p, int reason);
+/* The disk of a private collector has had its time when the run is over: whoever
+ * gathers must not find a process that never ends, or has less than it says. */
+int hl_store_is_hopeless(const struct hl_daemon *d);
+/* Of all that have ended: then, and when the collector stops. */
+void hl_store_give_up_ended(struct hl_daemon *d);
 /* It took what was held. */
 void hl_store_taken(struct hl_process *p);
 /* What is written goes to the disk, in its own lane; done may be NULL. */

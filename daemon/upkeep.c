@@ -36,9 +36,24 @@ void hl_store_give_up(struct hl_process *p, int reason)
     struct hl_daemon *d = p->d;
     d->n_failing -= p->failing;
     p->failing = 0;
+    uint64_t before = hl_process_lost(p);
     hl_append_discard(p, reason);
     if (p->peer[1])
         hl_peer_ack(p->peer[1]);
+    if (p->state == HL_PROCESS_ENDED) /* others are counted at their end */
+        hl_death_lost(p, hl_process_lost(p) - before);
+}
+
+int hl_store_is_hopeless(const struct hl_daemon *d)
+{
+    return d->private_run && (d->n_gathers || !d->n_keepers);
+}
+
+void hl_store_give_up_ended(struct hl_daemon *d)
+{
+    for (struct hl_process *p = d->list[HL_PROCESS_ENDED].first; p; p = p->next)
+        if (p->failing)
+            hl_store_give_up(p, d->spool_errno);
 }
 
 /* A limit that whoever started it has set does not change while it runs, and the
@@ -73,7 +88,8 @@ void hl_store_failed(struct hl_process *p, int error)
     }
     say_failed(p, error);
     d->spool_errno = -error;
-    if (is_for_ever(d, error)) {
+    if (is_for_ever(d, error) ||
+        (p->state == HL_PROCESS_ENDED && hl_store_is_hopeless(d))) {
         hl_store_give_up(p, -error);
         return;
     }
@@ -121,8 +137,8 @@ void hl_store_on_retry(void *daemon)
             if (p->failing)
                 hl_append_retry(p);
     hl_store_check(d);
-    if (!d->n_failing && !d->folder_gone &&
-        d->spool_errno) /* those it was about are gone */
+    if (!d->n_failing && !d->folder_gone && d->spool_errno &&
+        !hl_store_is_hopeless(d)) /* those it was about are gone */
         say_cured(d);
 }
 

@@ -234,6 +234,72 @@ size_t hl_process_file_name(const char *key, int64_t pid, uint64_t image,
     return n;
 }
 
+static int hex_digit(char c)
+{
+    return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* "%XX" or one that stands for itself; returns the bytes read, 0: neither. */
+static size_t unescape(const char *s, char *out)
+{
+    if (*s != '%') {
+        *out = *s;
+        return 1;
+    }
+    int high = hex_digit(s[1]), low = high < 0 ? -1 : hex_digit(s[2]);
+    if (low < 0)
+        return 0;
+    *out = (char)(high << 4 | low);
+    return 3;
+}
+
+static int key_of_name(const char *name, size_t n, char *key)
+{
+    size_t k = 0, used;
+    for (size_t i = 0; i < n; i += used) {
+        used = k < HL_KEY_MAX ? unescape(name + i, key + k++) : 0;
+        if (!used || i + used > n)
+            return -1;
+    }
+    key[k] = 0;
+    return k ? 0 : -1;
+}
+
+/* The last part of name[0..*n), behind a '.', which is taken off. */
+static const char *last_part(const char *name, size_t *n)
+{
+    size_t end = *n;
+    while (*n && name[*n - 1] != '.')
+        --*n;
+    if (!*n || *n == end)
+        return NULL;
+    return name + (*n)--;
+}
+
+int hl_process_of_file_name(const char *name, const char *suffix, char *key, int64_t *pid,
+                            uint64_t *image)
+{
+    char again[HL_NAME_CAP], number[24] = "";
+    size_t all = hl_text_length(name, HL_NAME_CAP);
+    size_t k = hl_text_length(suffix, HL_NAME_CAP), n = all - k;
+    if (all >= HL_NAME_CAP || all <= k)
+        return -1;
+    const char *digits = last_part(name, &n);
+    size_t before = n;
+    const char *process = digits ? last_part(name, &n) : NULL;
+    if (!process || before - n - 1 >= sizeof number)
+        return -1;
+    *image = 0;
+    for (int c; (c = hex_digit(*digits)) >= 0; digits++)
+        *image = *image << 4 | (uint64_t)c;
+    memcpy(number, process, before - n - 1);
+    if (hl_parse_i64(number, 1, INT64_MAX, pid) || key_of_name(name, n, key))
+        return -1;
+    if (hl_process_file_name(key, *pid, *image, suffix, again) != all)
+        return -1;
+    return memcmp(again, name, all) ? -1 : 0;
+}
+
 size_t hl_private_base(uint32_t uid, char *out)
 {
     return hl_fallback_dir("/tmp", uid, out, HL_NAME_CAP);

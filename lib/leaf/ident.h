@@ -67,6 +67,12 @@ size_t hl_escape_key(const char *key, size_t max, char *out);
 size_t hl_process_file_name(const char *key, int64_t pid, uint64_t image,
                             const char *suffix, char *out);
 
+/* The other way: what a file of that name (without its folder) is of.  key:
+ * HL_KEY_MAX + 1 bytes; of one that is too long for a name, "h" and its hash.  -1: no
+ * process's file is named so. */
+int hl_process_of_file_name(const char *name, const char *suffix, char *key, int64_t *pid,
+                            uint64_t *image);
+
 /* "/tmp/heapline-UID" and "/tmp/heapline-UID/ESCAPED-KEY": the folder of a
  * user's private collectors, and that of one run in it.  out: HL_NAME_CAP. */
 size_t hl_private_base(uint32_t uid, char *out);

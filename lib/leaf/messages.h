@@ -251,6 +251,7 @@ enum hl_proc_flags {
     HL_PROC_FRAMES = 2,   /* its client library said hello */
     HL_PROC_UNSHARED = 4, /* the hello's flag: a kill may have lost frames */
     HL_PROC_NOTE_BYPASSED = 8,
+    HL_PROC_NOTE_HELD = 16,    /* the disk does not take all that was read of it */
     HL_PROC_NOTE_DAMAGED = 32, /* its spool: frames behind a place are not readable */
     HL_PROC_NOTE_UNREAD = 64,  /* its spool is gone, or is none any more */
     HL_PROC_NOTE_PAGE = 128    /* its page of counters is damaged: there is no record */

@@ -488,6 +488,44 @@ START_TEST(keys_never_make_paths)
 }
 END_TEST
 
+START_TEST(file_names_say_whose_they_are)
+{
+    static const char *const keys[] = {"77", "a.b.c", ".dot", "a b/\xff%", "_", "h0"};
+    static const char *const none[] = {"",
+                                       ".spool",
+                                       "nonsense.spool",
+                                       "k.1.0.spool",
+                                       "k.0.00000000000000ab.spool",
+                                       "k.x.00000000000000ab.spool",
+                                       "k.7.00000000000000AB.spool",
+                                       "k.7.00000000000000ab.page",
+                                       "k.7.100000000000000ab.spool",
+                                       ".7.00000000000000ab.spool",
+                                       "k%2.7.00000000000000ab.spool",
+                                       "k%.7.00000000000000ab.spool",
+                                       "a b.7.00000000000000ab.spool",
+                                       "k.99999999999999999999.00000000000000ab.spool"};
+    char name[HL_NAME_CAP], key[HL_KEY_MAX + 1], out[HL_KEY_MAX + 1];
+    uint64_t image;
+    int64_t pid;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        hl_process_file_name(keys[i], 4711 + (int64_t)i, UINT64_MAX - i, ".spool", name);
+        ck_assert_int_eq(hl_process_of_file_name(name, ".spool", out, &pid, &image), 0);
+        ck_assert_str_eq(out, keys[i]);
+        ck_assert_int_eq(pid, 4711 + (int64_t)i);
+        ck_assert(image == UINT64_MAX - i);
+    }
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        ck_assert_int_eq(hl_process_of_file_name(none[i], ".spool", out, &pid, &image),
+                         -1);
+    memset(key, ' ', HL_KEY_MAX);
+    key[HL_KEY_MAX] = 0;
+    hl_process_file_name(key, 1, 1, ".spool", name);
+    ck_assert_int_eq(hl_process_of_file_name(name, ".spool", out, &pid, &image), 0);
+    ck_assert(out[0] == 'h' && strlen(out) == 17);
+}
+END_TEST
+
 START_TEST(key_comes_from_the_first_variable_set)
 {
     char out[HL_KEY_MAX + 1];
@@ -769,6 +807,7 @@ int main(void)
     tcase_add_test(t, every_status_fits_its_message);
     tcase_add_test(t, rank_and_size_follow_the_documented_order);
     tcase_add_test(t, keys_never_make_paths);
+    tcase_add_test(t, file_names_say_whose_they_are);
     tcase_add_test(t, key_comes_from_the_first_variable_set);
     tcase_add_test(t, numbers_are_parsed_strictly);
     tcase_add_test(t, intervals_have_their_range);
