@@ -185,6 +185,14 @@ static void tell_unread(struct hl_job *j, const struct hl_member *m,
            j->shown, n);
 }
 
+/* It had ended, and said so in its spool: what is read of it says less. */
+static int is_less(const struct hl_loaded *l, const struct hl_member *m)
+{
+    int has_end = l->record && l->record->end.kind != HL_ENDED_SAMPLED;
+    return (m->has_end && !has_end) ||
+           (m->n_rows < HL_ROWS_MAX && l->tally.n_rows + l->n_lost < m->n_rows);
+}
+
 static void restore(struct load *l, size_t i)
 {
     struct hl_job *j = l->job;
@@ -197,6 +205,8 @@ static void restore(struct load *l, size_t i)
         tell_unread(j, m, &l->why[i]);
         stand_in(&l->loaded[i], j, m, l->name[i],
                  l->why[i].code == ENOENT ? ENOENT : EIO);
+    } else if (is_less(&l->loaded[i], m)) {
+        l->loaded[i].flags |= HL_PROC_NOTE_DAMAGED;
     }
     if (!l->loaded[i].spool || !hl_process_restore(j, l->member[i], &l->loaded[i]))
         hl_loaded_fini(&l->loaded[i]);

@@ -153,7 +153,7 @@ int64_t hl_job_add(struct hl_job *j, int64_t pid, uint64_t start_ticks, uint64_t
     }
     j->n_processes++;
     j->member[j->n_members] =
-        (struct hl_member){pid, start_ticks, image, NULL, -1, HL_ROWS_UNKNOWN};
+        (struct hl_member){pid, start_ticks, image, NULL, -1, HL_ROWS_UNKNOWN, 0};
     return (int64_t)j->n_members++;
 }
 

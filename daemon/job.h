@@ -33,7 +33,8 @@ struct hl_member {
     struct hl_process *live; /* NULL: folded, all of it is in its spool */
     /* Of a folded one, should its spool go: */
     int32_t rank;
-    uint32_t n_rows; /* HL_ROWS_UNKNOWN: it was folded by an earlier collector */
+    uint32_t n_rows : 31; /* HL_ROWS_UNKNOWN: it was folded by an earlier collector */
+    uint32_t has_end : 1; /* when it was folded its final record was in the spool */
 };
 
 enum { HL_ROWS_MAX = INT32_MAX - 1, HL_ROWS_UNKNOWN = INT32_MAX };

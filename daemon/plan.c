@@ -318,6 +318,24 @@ static int name_damaged(struct hl_plan *p, const struct hl_index *x, struct hl_e
     return 0;
 }
 
+/* Not damaged: nothing more of it is anywhere. */
+static int name_unended(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
+{
+    char who[SHOWN_CAP];
+    for (size_t i = 0; i < x->n; i++) {
+        const struct hl_entry *t = &x->entry[i];
+        if (hl_entry_ended(t) != HL_ENDED_SAMPLED ||
+            t->flags & (HL_PROC_NOTE_DAMAGED | HL_PROC_NOTE_UNREAD))
+            continue;
+        if (hl_plan_missing(p, e,
+                            "end of %s: its collector was stopped or killed before, what "
+                            "came then is not here",
+                            shown(x, t, who)))
+            return -1;
+    }
+    return 0;
+}
+
 static int name_lost_points(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
 {
     char who[SHOWN_CAP];
@@ -352,7 +370,7 @@ int hl_plan_make(struct hl_plan *p, const struct hl_index *x, struct hl_err *e)
                        "not all, its collector's disk does not take them; gather again "
                        "when it does",
                        e) ||
-          name_lost_points(p, x, e);
+          name_lost_points(p, x, e) || name_unended(p, x, e);
     for (size_t i = 0; i < x->n_notes && !bad; i++)
         bad = hl_plan_missing(p, e, "%s", x->note[i]);
     if (!bad && x->n_lost)

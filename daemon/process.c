@@ -474,9 +474,10 @@ static void note_folded(const struct hl_process *p, struct hl_member *m)
     struct hl_hello h;
     uint64_t n = p->written.rows + p->n_lost;
     int i = best_hello(p);
-    if (p->flags & HL_PROC_NOTE_UNREAD) /* what was known of it stays */
+    if (p->flags & (HL_PROC_NOTE_UNREAD | HL_PROC_NOTE_DAMAGED)) /* what was known stays */
         return;
     m->n_rows = n < HL_ROWS_MAX ? (uint32_t)n : HL_ROWS_MAX;
+    m->has_end = p->record && p->record->end.kind != HL_ENDED_SAMPLED;
     if (p->hello[i] && hl_decode_hello(p->hello[i], p->hello_bytes[i], &h) == 0)
         m->rank = h.rank;
 }

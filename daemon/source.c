@@ -49,7 +49,8 @@ static void fill_entry(struct hl_entry *t, const struct hl_proc *p)
     t->rank = p->hello.rank;
     t->pid = (int32_t)p->hello.pid;
     t->flags = (p->flags & 0xff) | p->heap.end.kind << HL_ENTRY_ENDED_SHIFT;
-    if (p->flags & HL_PROC_NOTE_PAGE) /* there is nothing to show in a row */
+    int unknown = p->heap.end.kind == HL_ENDED_SAMPLED && !p->heap.record.elapsed_ns;
+    if (unknown || p->flags & HL_PROC_NOTE_PAGE) /* there is nothing to show in a row */
         t->flags &= ~(uint32_t)HL_PROC_HEAP;
     t->hwm_pages = hwm <= 0                                ? 0
                    : hwm / HWM_PAGE >= (int64_t)UINT32_MAX ? UINT32_MAX

@@ -158,9 +158,13 @@ static void enter_file(struct hl_job *j, struct hl_found_file *file)
         return;
     }
     id = hl_job_add(j, file->pid, file->start_ticks, file->image);
-    if (id < 0 || !file->loaded)
+    if (id < 0)
         return;
-    if (file->loaded->spool->is_damaged) {
+    if (!file->loaded) {
+        j->member[id].has_end = 1;
+        return;
+    }
+    if (file->loaded->spool->is_damaged || file->loaded->spool->has_bad_tail) {
         hl_log(&j->d->log, HL_LOG_WARNING, "spools damaged", NULL,
                "spool %s: damaged; %llu bytes, but for the end, cannot be read",
                file->loaded->spool->name,

@@ -248,12 +248,23 @@ static void mark_clean(struct hl_spool *s)
     s->is_dirty = 0;
 }
 
+/* Its process lives and goes on: what it still has comes again. */
+static int cut_bad_tail(struct hl_spool *s, int fd, uint64_t at)
+{
+    if (s->has_bad_tail && ftruncate(fd, (off_t)at))
+        return -errno;
+    s->has_bad_tail = 0;
+    return 0;
+}
+
 int hl_spool_write(struct hl_spool *s, const uint8_t *p, size_t n, uint64_t at)
 {
     if (s->failed && at > s->failed_at)
         return s->failed; /* behind a gap it would be lost to every reader */
     int fd = hl_spool_fd(s);
-    int r = fd < 0 ? fd : hl_spool_pool_write(s->pool, fd, p, n, at);
+    int r = fd < 0 ? fd : cut_bad_tail(s, fd, at);
+    if (!r)
+        r = hl_spool_pool_write(s->pool, fd, p, n, at);
     if (!r)
         mark_dirty(s);
     /* What came of it is no message, but takes the room that others may need. */
@@ -307,7 +318,7 @@ static int scan_piece(struct hl_spool *s, const uint8_t *p, size_t n, size_t *us
             hl_wire_next(p + *used, n - *used, HL_IN_SPOOL, HL_STATE_FILE, &h, &body, &k);
         if (code == HL_WIRE_SHORT)
             return 0;
-        if (code == HL_WIRE_BAD_VERSION)
+        if (code == HL_WIRE_BAD_VERSION && !s->size)
             return hl_fail(e, HL_ERR_VERSION, "%s was written by an unknown version",
                            s->name);
         if (!code && !s->size && check_head(&h, s->name, e))
@@ -399,8 +410,43 @@ int hl_spool_is_finished(int fd, uint64_t size)
 
 /* ---- a tail ---- */
 
-/* A tail that ends with the last words of its process was not torn: something in the
- * middle is damaged, and what follows is left for who can mend it. */
+/* A machine that crashes may leave blocks that were never written. */
+static int ends_in_zeros(int fd, uint64_t from, uint64_t size)
+{
+    enum { BLOCK = 512, SURE = 16 };
+    uint8_t end[BLOCK + SURE];
+    uint64_t last = (size - SURE) / BLOCK * BLOCK; /* so many at least */
+    size_t n = (size_t)(size - (last < from ? from : last)), zeros = 0;
+    if (hl_path_pread_all(fd, end, n, (off_t)(size - n)))
+        return 0;
+    while (zeros < n && !end[zeros])
+        zeros++;
+    return zeros == n;
+}
+
+/* Whoever was killed while it wrote leaves the start of a message; other bytes were
+ * changed by somebody else.  1, 0, or a negative errno. */
+static int is_torn(const struct hl_spool *s, int fd, uint64_t size)
+{
+    struct hl_wire_header h;
+    const uint8_t *body;
+    uint64_t left = size - s->size;
+    size_t used, n = left < SCAN_BYTES ? (size_t)left : SCAN_BYTES;
+    uint8_t *buf = malloc(n);
+    int r = buf ? 0 : -ENOMEM;
+    if (buf && hl_path_pread_all(fd, buf, n, (off_t)s->size))
+        r = -EIO;
+    else if (buf)
+        r = hl_wire_next(buf, n, HL_IN_SPOOL, HL_STATE_FILE, &h, &body, &used) ==
+                HL_WIRE_SHORT ||
+            ends_in_zeros(fd, s->size, size);
+    free(buf);
+    return r;
+}
+
+/* A tail that ends with the last words of its process was not torn, nor was one of other
+ * bytes than a message begins with: something is damaged, and what follows is left for
+ * who can mend it. */
 static int cut_tail(struct hl_spool *s, int fd, hl_spool_visit_fn *visit, void *ctx,
                     struct hl_err *e)
 {
@@ -410,10 +456,13 @@ static int cut_tail(struct hl_spool *s, int fd, hl_spool_visit_fn *visit, void *
     if (fstat(fd, &st))
         return fail_code(e, -errno, s->name);
     s->cut_bytes = (uint64_t)st.st_size - s->size;
-    s->is_damaged =
-        s->cut_bytes && visit_end(fd, (uint64_t)st.st_size, s->size, visit, ctx) > 0;
-    if (s->cut_bytes && !s->is_damaged && ftruncate(fd, (off_t)s->size))
-        return fail_code(e, -errno, s->name);
+    if (!s->cut_bytes)
+        return 0;
+    s->is_damaged = visit_end(fd, (uint64_t)st.st_size, s->size, visit, ctx) > 0;
+    int torn = s->is_damaged ? 0 : is_torn(s, fd, (uint64_t)st.st_size);
+    if (torn < 0 || (torn && ftruncate(fd, (off_t)s->size)))
+        return fail_code(e, torn < 0 ? torn : -errno, s->name);
+    s->has_bad_tail = !torn && !s->is_damaged;
     return 0;
 }
 

@@ -55,6 +55,8 @@ struct hl_spool {
     uint64_t cut_bytes;     /* of a torn tail, cut by hl_spool_load */
     int is_damaged;         /* sound words of its end follow: nothing was cut, and
                              * nothing is taken any more (-EBADMSG) */
+    int has_bad_tail;       /* the tail is damaged, not torn: it is cut when something
+                             * is to be written behind the sound part */
     struct hl_spool_extent *extent;
     size_t n_extents;
     struct hl_spool_catalog *catalog;

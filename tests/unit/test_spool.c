@@ -171,6 +171,74 @@ START_TEST(the_stream_is_read_back_by_offset)
 }
 END_TEST
 
+/* A file "a" of one catalog, a row and n other bytes; loaded. */
+static void with_tail(struct hl_spool *s, const void *tail, size_t n)
+{
+    struct hl_err e = {0};
+    unlinkat(root, "a", 0);
+    create(s, "a");
+    ck_assert_int_eq(append(s, buf, catalog(buf, 1)), 0);
+    ck_assert_int_eq(append(s, buf, row(buf, 0)), 0);
+    uint64_t whole = s->size;
+    hl_spool_fini(s);
+    int fd = openat(root, "a", O_RDWR);
+    ck_assert_int_eq(pwrite(fd, tail, n, (off_t)whole), (ssize_t)n);
+    close(fd);
+    ck_assert_int_eq(hl_spool_load(s, &pool, "a", NULL, NULL, &e), 0);
+    ck_assert_uint_eq(s->size, whole);
+    ck_assert_uint_eq(s->cut_bytes, n);
+}
+
+static uint64_t size_of_a(void)
+{
+    struct stat st;
+    ck_assert_int_eq(fstatat(root, "a", &st, 0), 0);
+    return (uint64_t)st.st_size;
+}
+
+START_TEST(a_tail_that_was_changed_is_left_until_something_follows)
+{
+    static uint8_t tail[4096], next[4096];
+    struct hl_spool s;
+    size_t n = row(tail, 1), k = row(next, 1);
+    for (size_t at = 0; at < n; at++) {
+        if (at == 6 || at == 7)
+            continue; /* a longer message: the start of one, for all that can be told */
+        tail[at] ^= 0x80;
+        with_tail(&s, tail, n);
+        int may_be_torn = at == 4 || at == 5; /* its length may be a right one */
+        ck_assert(s.has_bad_tail || may_be_torn);
+        if (s.has_bad_tail)
+            ck_assert_uint_eq(size_of_a(), s.size + n);
+        ck_assert_int_eq(append(&s, next, k), 0);
+        ck_assert_uint_eq(size_of_a(), s.size);
+        hl_spool_fini(&s);
+        tail[at] ^= 0x80;
+    }
+}
+END_TEST
+
+START_TEST(zeros_of_a_crashed_machine_are_cut)
+{
+    static uint8_t tail[4096];
+    struct hl_spool s;
+    for (size_t n = 1; n <= sizeof tail; n = 3 * n + 1) {
+        memset(tail, 0, sizeof tail);
+        with_tail(&s, tail, n);
+        ck_assert(!s.has_bad_tail && !s.is_damaged);
+        ck_assert_uint_eq(size_of_a(), s.size);
+        hl_spool_fini(&s);
+    }
+    size_t k = row(tail, 1); /* its first block was written, the others were not */
+    memset(tail + k, 0, sizeof tail - k);
+    tail[HL_WIRE_HEADER] ^= 1;
+    with_tail(&s, tail, sizeof tail);
+    ck_assert(!s.has_bad_tail);
+    ck_assert_uint_eq(size_of_a(), s.size);
+    hl_spool_fini(&s);
+}
+END_TEST
+
 START_TEST(a_tail_torn_at_any_byte_is_cut)
 {
     struct hl_spool s;
@@ -428,6 +496,8 @@ int main(void)
     tcase_add_checked_fixture(t, set_up, tear_down);
     tcase_add_test(t, the_stream_is_read_back_by_offset);
     tcase_add_test(t, a_tail_torn_at_any_byte_is_cut);
+    tcase_add_test(t, a_tail_that_was_changed_is_left_until_something_follows);
+    tcase_add_test(t, zeros_of_a_crashed_machine_are_cut);
     tcase_add_test(t, a_damaged_byte_ends_the_spool_there);
     tcase_add_test(t, what_is_no_spool_is_left_alone);
     tcase_add_test(t, an_unknown_version_is_named);
