@@ -26,7 +26,7 @@
 
 /* What rank 0 tells the others at the end. */
 enum { WRITTEN = 0, FAILED = 1, WRITTEN_BUT_KEEP = 2 };
-enum { WAIT_ALIVE_MS = 1000, MAX_SINKS = 3, DAMAGED_MAX = 100 };
+enum { WAIT_ALIVE_MS = 1000, MAX_SINKS = 3, DAMAGED_ROUNDS = 10 };
 
 struct gather {
     struct gather_options o;
@@ -40,11 +40,9 @@ struct gather {
     char file[MAX_SINKS][1024];
     size_t n_sinks;
     struct gather_changes changes;
-    size_t n_committed;             /* outputs that have their names */
-    const struct hl_entry *damaged; /* whose data could not be read */
-    enum hl_ask_kind damaged_kind;  /* which of them */
-    uint64_t n_points_lost;         /* or so many of its points, if any */
-    int others_are_away;            /* they could not be told that all is written */
+    size_t n_committed;  /* outputs that have their names */
+    int is_damaged;      /* a process whose data could not be read was left out */
+    int others_are_away; /* they could not be told that all is written */
 };
 
 static const char *env(const char *name)
@@ -275,26 +273,45 @@ static int comm_tick(void *comm, struct hl_err *e)
     return c->ops->tick(c, e);
 }
 
+static struct hl_pour pour_of(struct gather *g, const struct hl_run *run)
+{
+    return (struct hl_pour){.from = {.comm = g->comm,
+                                     .source = &g->source,
+                                     .index = &g->index,
+                                     .plan = &g->plan},
+                            .run = run};
+}
+
+static int leave_out(void *gather, const struct hl_pour *p, const struct hl_err *why)
+{
+    struct gather *g = gather;
+    size_t at = (size_t)(p->damaged - g->index.entry);
+    if (p->n_points_lost)
+        hl_index_lose_points(&g->index, at, p->n_points_lost);
+    else
+        return hl_index_leave_out(&g->index, at, p->damaged_kind, why->text);
+    return 0;
+}
+
 /* From here on the sinks have threads of their own. */
+static int pour_into(struct gather *g, struct hl_sink *const *sink, size_t n,
+                     struct hl_pour *p, struct hl_err *e)
+{
+    size_t stride = hl_catalog_stride(&g->plan.catalog);
+    p->out = hl_outlets_open(sink, n, stride * sizeof(double), comm_tick, g->comm, e);
+    int bad = !p->out || hl_pour(p, e);
+    hl_outlets_close(p->out);
+    return bad ? -1 : 0;
+}
+
 static int pour(struct gather *g, const struct hl_run *run, struct hl_err *e)
 {
     struct hl_err ignored;
-    size_t stride = hl_catalog_stride(&g->plan.catalog);
-    struct hl_pour p = {.from = {.comm = g->comm,
-                                 .source = &g->source,
-                                 .index = &g->index,
-                                 .plan = &g->plan},
-                        .run = run};
-    p.out = hl_outlets_open(g->sink, g->n_sinks, stride * sizeof(double), comm_tick,
-                            g->comm, e);
-    int bad = !p.out || hl_pour(&p, e);
-    hl_outlets_close(p.out);
-    if (bad && p.damaged && hl_pull_drain(&p.from, &ignored) == 0) {
-        g->damaged = p.damaged;
-        g->damaged_kind = p.damaged_kind;
-        g->n_points_lost = p.n_points_lost;
-    }
-    return bad ? -1 : 0;
+    struct hl_pour p = pour_of(g, run);
+    int bad = pour_into(g, g->sink, g->n_sinks, &p, e);
+    if (bad && p.damaged && hl_pull_drain(&p.from, &ignored) == 0)
+        g->is_damaged = leave_out(g, &p, e) == 0;
+    return bad;
 }
 
 static int write_outputs(struct gather *g, struct hl_err *e)
@@ -319,24 +336,36 @@ static int write_outputs(struct gather *g, struct hl_err *e)
     return commit_sinks(g, e);
 }
 
+/* Where one process's data are damaged others' may be: all are looked through once,
+ * rather than written anew for each. */
+static int survey(struct gather *g, struct hl_err *e)
+{
+    const struct hl_run run = {.catalog = &g->plan.shown};
+    if (hl_plan_make(&g->plan, &g->index, e))
+        return -1;
+    struct hl_pour p = pour_of(g, &run);
+    p.note = leave_out;
+    p.ctx = g;
+    int bad = pour_into(g, NULL, 0, &p, e);
+    hl_plan_fini(&g->plan);
+    return bad;
+}
+
 /* Damaged data of one process must not keep the others' from being written. */
 static int write_what_is_sound(struct gather *g, struct hl_err *e)
 {
-    for (int i = 0; i < DAMAGED_MAX; i++) {
-        g->damaged = NULL;
+    for (int i = 0; i < DAMAGED_ROUNDS; i++) {
+        g->is_damaged = 0;
         *e = (struct hl_err){0};
         if (plan(g, e) == 0 && write_outputs(g, e) == 0)
             return 0;
-        if (!g->damaged)
+        if (!g->is_damaged)
             return -1;
-        size_t at = (size_t)(g->damaged - g->index.entry);
-        if (g->n_points_lost)
-            hl_index_lose_points(&g->index, at, g->n_points_lost);
-        else if (hl_index_leave_out(&g->index, at, g->damaged_kind, e->text))
-            return hl_fail(e, ENOMEM, "no memory left");
         hl_plan_fini(&g->plan);
+        if (survey(g, e))
+            return -1;
     }
-    return -1;
+    return hl_fail_in(e, "data change while they are read");
 }
 
 static int is_not_whole(const struct gather *g)

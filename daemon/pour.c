@@ -283,6 +283,24 @@ static int pour_timeline(struct state *s, const struct hl_entry *t, struct hl_er
                : 0;
 }
 
+/* A survey goes on behind the place. */
+static int pass_over(struct state *s, uint64_t place, struct hl_err *e)
+{
+    struct hl_pour *p = s->p;
+    struct hl_err ignored = {0};
+    if (!p->damaged || !p->note || hl_outlets_failed(p->out) || p->note(p->ctx, p, e) ||
+        hl_pull_drain(&p->from, &ignored))
+        return -1;
+    p->damaged = NULL;
+    p->n_points_lost = 0;
+    p->from.place = place + 1;
+    p->from.offset = 0;
+    if (s->batch)
+        s->batch->n = 0;
+    *e = (struct hl_err){0};
+    return 0;
+}
+
 static int pour_places(struct state *s, uint64_t from, uint64_t to, struct hl_err *e)
 {
     const struct hl_plan *plan = s->p->from.plan;
@@ -291,7 +309,7 @@ static int pour_places(struct state *s, uint64_t from, uint64_t to, struct hl_er
         int bad = i < plan->n_ranks                   ? pour_rank(s, i, t, e)
                   : i < plan->n_ranks + plan->n_other ? pour_other(s, t, e)
                                                       : pour_timeline(s, t, e);
-        if (bad)
+        if (bad && pass_over(s, i, e))
             return -1;
     }
     return 0;
@@ -300,6 +318,8 @@ static int pour_places(struct state *s, uint64_t from, uint64_t to, struct hl_er
 static int pour_tables(struct state *s, struct hl_err *e)
 {
     struct hl_pull_from *from = &s->p->from;
+    if (s->p->note)
+        return 0;
     if (from->plan->n_heap &&
         hl_heap_rows(from, s->p->out, HL_ENTRY_ROW, HL_ITEM_HEAP, e))
         return -1;
