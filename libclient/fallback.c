@@ -20,7 +20,9 @@ static int open_folder(const struct hl_setup *s)
     struct stat st;
     if (!hl_fallback_dir(s->fallback, (uint32_t)geteuid(), path, sizeof path))
         return -1;
-    if (mkdir(path, 0700) && errno != EEXIST) {
+    if (mkdir(path, 0700) == 0) {
+        chmod(path, 0700); /* whatever the umask is */
+    } else if (errno != EEXIST) {
         hl_say(s, "%s cannot be made: %s", path, strerrordesc_np(errno));
         return -1;
     }
@@ -44,7 +46,9 @@ static int create(struct hl_fallback *f, const struct hl_setup *s,
     hl_process_file_name(s->key, hello->pid, hello->image, ".rows", name);
     f->fd = hl_high_fd(
         openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (f->fd < 0)
+    if (f->fd >= 0)
+        fchmod(f->fd, 0600); /* whoever gathers is this user */
+    else
         hl_say(s, "%s in %s cannot be made: %s", name, s->fallback,
                strerrordesc_np(errno));
     close(dir);

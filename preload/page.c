@@ -59,7 +59,8 @@ int hl_page_memfd(void *at, void **page)
 static int own_folder(const char *name)
 {
     struct stat st;
-    HL_SYS3(SYS_mkdirat, AT_FDCWD, name, 0700);
+    if (HL_SYS3(SYS_mkdirat, AT_FDCWD, name, 0700) == 0)
+        HL_SYS3(SYS_fchmodat, AT_FDCWD, name, 0700); /* whatever the umask is */
     int fd = hl_openat(AT_FDCWD, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     if (fd < 0)
         return fd;
@@ -97,6 +98,7 @@ static int make_file(int dir, const char *name, void *at, void **page)
     int fd = hl_openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (fd < 0)
         return fd;
+    HL_SYS2(SYS_fchmod, fd, 0600); /* whoever gathers is this user */
     int e = fill_file(fd, at, page);
     if (e)
         HL_SYS3(SYS_unlinkat, dir, name, 0);
