@@ -41,6 +41,7 @@ enum { HL_ROWS_MAX = INT32_MAX - 1, HL_ROWS_UNKNOWN = INT32_MAX };
 
 struct hl_job {
     struct hl_daemon *d;
+    size_t n_aside; /* members whose spools were of no use at the start */
     struct hl_user *user;
     char key[HL_KEY_MAX + 1];
     char shown[128]; /* the key, fit for a log line */

@@ -205,10 +205,10 @@ static int begin_spool(struct hl_process *p, const uint8_t *body, size_t n)
     return r ? r : hl_process_note_hello(p, body, n); /* one write for both */
 }
 
-/* A folded member may be this image: the place is its own. */
+/* One whose spool was set aside comes back: the place is its own. */
 static int join_job(struct hl_process *p)
 {
-    int64_t id = hl_job_folded(p->job, p->pid, p->image);
+    int64_t id = p->job->n_aside ? hl_job_folded(p->job, p->pid, p->image) : -1;
     p->began_anew = id >= 0; /* unless its former spool is met */
     if (id < 0)
         id = hl_job_add(p->job, p->pid, p->start_ticks, p->image);
@@ -319,6 +319,19 @@ static void former_work(struct hl_task *t)
                      f->p->spool->name, &f->e);
 }
 
+/* A folded member of the job was this image: the place is its own. */
+static void take_place(struct hl_process *p)
+{
+    struct hl_job *j = p->job;
+    int64_t k = hl_job_folded(j, p->pid, p->image);
+    if (k < 0)
+        return;
+    j->member[p->id] = (struct hl_member){.pid = -1};
+    j->n_processes--;
+    p->id = (uint32_t)k;
+    j->member[k].live = p;
+}
+
 static void close_spool(struct hl_daemon *d, struct hl_spool *s);
 
 /* What was said since goes behind what is there, but for the head. */
@@ -355,6 +368,7 @@ static void former_done(struct hl_task *t)
         close_spool(p->d, p->spool);
         hl_tally_fini(&p->tally);
         take_loaded(p, &f->loaded);
+        take_place(p);
         p->began_anew = 0;
         say_again(p, &said);
         hl_buf_fini(&said);
@@ -474,7 +488,8 @@ static void note_folded(const struct hl_process *p, struct hl_member *m)
     struct hl_hello h;
     uint64_t n = p->written.rows + p->n_lost;
     int i = best_hello(p);
-    if (p->flags & (HL_PROC_NOTE_UNREAD | HL_PROC_NOTE_DAMAGED)) /* what was known stays */
+    if (p->flags &
+        (HL_PROC_NOTE_UNREAD | HL_PROC_NOTE_DAMAGED)) /* what was known stays */
         return;
     m->n_rows = n < HL_ROWS_MAX ? (uint32_t)n : HL_ROWS_MAX;
     m->has_end = p->record && p->record->end.kind != HL_ENDED_SAMPLED;

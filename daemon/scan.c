@@ -123,8 +123,10 @@ static uint64_t points_bytes(const struct walk *w, const char *spool)
                : 0;
 }
 
-static void add_file(struct walk *w, const char *name, const struct hl_loaded *l,
-                     const struct stat *st, struct hl_loaded *keep)
+/* NULL: no memory. */
+static struct hl_found_file *add_file(struct walk *w, const char *name,
+                                      const struct hl_loaded *l, const struct stat *st,
+                                      struct hl_loaded *keep)
 {
     struct hl_found_job *j = job_of(w, l->key);
     struct hl_found_file *file =
@@ -134,7 +136,7 @@ static void add_file(struct walk *w, const char *name, const struct hl_loaded *l
         if (keep)
             hl_loaded_fini(keep);
         free(keep);
-        return;
+        return NULL;
     }
     *file = (struct hl_found_file){.pid = l->head.pid,
                                    .start_ticks = l->head.start_ticks,
@@ -145,6 +147,7 @@ static void add_file(struct walk *w, const char *name, const struct hl_loaded *l
     if (keep)
         file->bytes = keep->spool->size;
     file->bytes += points_bytes(w, name);
+    return file;
 }
 
 static void load_file(struct walk *w, const char *name, const struct stat *st)
@@ -226,8 +229,11 @@ static void enter_asides(struct walk *w, const char *folder, size_t first_job)
     for (size_t i = 0; i < w->n_aside; i++) {
         struct hl_loaded l = {.spool = NULL};
         snprintf(name, sizeof name, "%s/%s", folder, w->aside[i].name);
-        if (is_of(w, &w->aside[i], first_job, &l))
-            add_file(w, name, &l, &w->aside[i].st, NULL);
+        struct hl_found_file *file = is_of(w, &w->aside[i], first_job, &l)
+                                         ? add_file(w, name, &l, &w->aside[i].st, NULL)
+                                         : NULL;
+        if (file)
+            file->is_aside = 1;
     }
     w->n_aside = 0;
 }

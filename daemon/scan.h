@@ -14,6 +14,7 @@ struct hl_found_file {
     uint64_t start_ticks, image, bytes;
     int64_t mtime_ns;
     struct hl_loaded *loaded; /* of one that had not ended, or NULL */
+    int is_aside;             /* it cannot be used: its name is all that is known */
 };
 struct hl_found_job {
     uid_t uid;

@@ -160,8 +160,9 @@ static void enter_file(struct hl_job *j, struct hl_found_file *file)
     id = hl_job_add(j, file->pid, file->start_ticks, file->image);
     if (id < 0)
         return;
+    j->n_aside += file->is_aside != 0;
     if (!file->loaded) {
-        j->member[id].has_end = 1;
+        j->member[id].has_end = !file->is_aside;
         return;
     }
     if (file->loaded->spool->is_damaged || file->loaded->spool->has_bad_tail) {
