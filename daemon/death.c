@@ -157,12 +157,12 @@ static void note_dropped(struct hl_process *p, const struct hl_row_buffer *h)
         p->n_dropped = h->n_dropped;
 }
 
-/* Where a spool began anew, what the client still had came again: its own count says
- * what is missing. */
+/* Where a spool began anew or lost its end, what the client still had came again: its
+ * own count says what is missing. */
 static void settle_loss(struct hl_process *p, const struct hl_row_buffer *h)
 {
     uint64_t kept = p->tally.n_rows + h->n_dropped;
-    if (!p->began_anew || h->magic != HL_ROW_BUFFER_MAGIC)
+    if (!p->recount || h->magic != HL_ROW_BUFFER_MAGIC)
         return;
     p->n_lost = h->n_rows > kept ? h->n_rows - kept : 0;
     if (p->n_lost && !p->lost_reason)

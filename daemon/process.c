@@ -209,7 +209,7 @@ static int begin_spool(struct hl_process *p, const uint8_t *body, size_t n)
 static int join_job(struct hl_process *p)
 {
     int64_t id = p->job->n_aside ? hl_job_folded(p->job, p->pid, p->image) : -1;
-    p->began_anew = id >= 0; /* unless its former spool is met */
+    p->recount = id >= 0; /* unless its former spool is met */
     if (id < 0)
         id = hl_job_add(p->job, p->pid, p->start_ticks, p->image);
     if (id < 0)
@@ -278,6 +278,7 @@ static void take_loaded(struct hl_process *p, struct hl_loaded *l)
     p->lost_reason = l->n_lost ? l->lost_reason : p->lost_reason;
     p->spool = l->spool;
     l->spool = NULL;
+    p->recount = p->n_lost || p->spool->has_bad_tail;
     p->tally = l->tally;
     l->tally = (struct hl_tally){.level = NULL};
     p->written = (struct hl_progress){p->spool->stream_bytes, p->spool->catalog_bytes,
@@ -359,7 +360,7 @@ static void former_done(struct hl_task *t)
     p->loading = 0;
     p->job->n_tasks--;
     if (f->bad) {
-        p->began_anew = 1;
+        p->recount = 1;
         hl_store_set_aside(p->d, p->spool, f->e.text);
         hl_append_retry(p); /* from its first byte */
     } else {
@@ -369,7 +370,6 @@ static void former_done(struct hl_task *t)
         hl_tally_fini(&p->tally);
         take_loaded(p, &f->loaded);
         take_place(p);
-        p->began_anew = 0;
         say_again(p, &said);
         hl_buf_fini(&said);
     }
@@ -408,7 +408,7 @@ void hl_process_begin_again(struct hl_process *p, int reason)
     hl_timeline_begin_again(p);
     p->n_lost += p->tally.n_rows;
     p->lost_reason = reason;
-    p->began_anew = 1;
+    p->recount = 1;
     p->discards = 0;
     hl_tally_fini(&p->tally);
     p->written = (struct hl_progress){0, 0, 0};

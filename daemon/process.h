@@ -43,7 +43,7 @@ struct hl_process {
     uint8_t retrying;             /* what was held is on its way */
     uint8_t loading;              /* its former spool is being read */
     uint8_t failing;              /* the disk does not take its bytes */
-    uint8_t began_anew;           /* its spool: what a former one had is lost */
+    uint8_t recount;              /* its own count will say what its spool lacks */
     uint8_t broken;               /* nothing more can be kept of it */
     uint8_t discards;             /* what comes is acknowledged, and counted as lost */
     uint8_t record_noted;         /* the final record has its place in the spool */
