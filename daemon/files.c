@@ -6,6 +6,7 @@
 #include "store.h"
 
 #include "ident.h"
+#include "path.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -82,12 +83,6 @@ int hl_store_touch(struct hl_daemon *d, const char *name,
     return 0;
 }
 
-static int ends_with(const char *name, const char *end)
-{
-    size_t n = strlen(name), k = strlen(end);
-    return n > k && strcmp(name + n - k, end) == 0;
-}
-
 /* Only what is known to be ours. */
 static void folder_work(struct hl_task *t)
 {
@@ -96,8 +91,9 @@ static void folder_work(struct hl_task *t)
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *de;
     while (dir && (de = readdir(dir)))
-        if (ends_with(de->d_name, ".spool") || ends_with(de->d_name, ".points") ||
-            ends_with(de->d_name, ".bad") || strcmp(de->d_name, "taken") == 0)
+        if (hl_path_ends_with(de->d_name, ".spool") ||
+            hl_path_ends_with(de->d_name, ".points") ||
+            hl_path_ends_with(de->d_name, ".bad") || strcmp(de->d_name, "taken") == 0)
             unlinkat(fd, de->d_name, 0);
     if (dir)
         closedir(dir);

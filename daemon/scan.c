@@ -6,6 +6,7 @@
 #include "scan.h"
 
 #include "ident.h"
+#include "path.h"
 #include "points.h"
 
 #include <dirent.h>
@@ -59,16 +60,10 @@ static int64_t mtime_ns(const struct stat *st)
 
 /* ---- one file ---- */
 
-static const char *base_of(const char *name)
-{
-    const char *slash = strrchr(name, '/');
-    return slash ? slash + 1 : name;
-}
-
 /* name: the spool's, whatever it is called now. */
 static void remember_aside(struct walk *w, const char *name, const struct stat *st)
 {
-    const char *base = base_of(name);
+    const char *base = hl_path_last(name);
     if (strlen(base) >= HL_NAME_CAP)
         return; /* nobody's spool */
     struct aside *a = one_more(&w->aside, &w->n_aside, &w->cap_aside, sizeof *a);
@@ -207,7 +202,7 @@ static void take_former_aside(struct walk *w, const char *path)
 }
 
 /* A long key is not in a name, but other files of its folder have it. */
-static int is_of(struct walk *w, const struct aside *a, size_t first_job,
+static int whose(struct walk *w, const struct aside *a, size_t first_job,
                  struct hl_loaded *l)
 {
     char again[HL_NAME_CAP];
@@ -229,7 +224,7 @@ static void enter_asides(struct walk *w, const char *folder, size_t first_job)
     for (size_t i = 0; i < w->n_aside; i++) {
         struct hl_loaded l = {.spool = NULL};
         snprintf(name, sizeof name, "%s/%s", folder, w->aside[i].name);
-        struct hl_found_file *file = is_of(w, &w->aside[i], first_job, &l)
+        struct hl_found_file *file = whose(w, &w->aside[i], first_job, &l)
                                          ? add_file(w, name, &l, &w->aside[i].st, NULL)
                                          : NULL;
         if (file)
@@ -239,12 +234,6 @@ static void enter_asides(struct walk *w, const char *folder, size_t first_job)
 }
 
 /* ---- folders ---- */
-
-static int ends_with(const char *name, const char *end)
-{
-    size_t n = strlen(name), k = strlen(end);
-    return n > k && strcmp(name + n - k, end) == 0;
-}
 
 /* Names in a folder, without dots; calls fn with each. */
 static void each_name(struct walk *w, const char *folder,
@@ -269,9 +258,9 @@ static void each_name(struct walk *w, const char *folder,
 
 static void on_entry(struct walk *w, const char *path)
 {
-    if (ends_with(path, ".spool"))
+    if (hl_path_ends_with(path, ".spool"))
         take_file(w, path);
-    else if (ends_with(path, ".spool.bad"))
+    else if (hl_path_ends_with(path, ".spool.bad"))
         take_former_aside(w, path);
 }
 

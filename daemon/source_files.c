@@ -38,7 +38,7 @@ static int is_named_for(const char *name, const char *key, int64_t pid, uint64_t
 {
     char wanted[HL_NAME_CAP];
     hl_process_file_name(key, pid, image, suffix, wanted);
-    return !strcmp(strrchr(name, '/') + 1, wanted);
+    return !strcmp(hl_path_last(name), wanted);
 }
 
 /* The HELLO that a fallback file begins with. */
@@ -317,12 +317,6 @@ static int add_page_file(struct hl_source *s, int fd, const char *name,
     return bad;
 }
 
-static int ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), k = strlen(end);
-    return n >= k && !strcmp(s + n - k, end);
-}
-
 /* A regular file's descriptor; -1: it is named, unless it has just gone. */
 static int open_file(struct hl_source *s, const char *name)
 {
@@ -363,7 +357,8 @@ int hl_source_scan_files(struct hl_source *s, const struct hl_source_options *o,
     size_t n = hl_escape_key(o->key, HL_KEY_NAME_MAX, prefix);
     prefix[n++] = '.';
     while (!bad && (de = readdir(d))) {
-        int rows = ends_with(de->d_name, ".rows"), page = ends_with(de->d_name, ".page");
+        int rows = hl_path_ends_with(de->d_name, ".rows"),
+            page = hl_path_ends_with(de->d_name, ".page");
         char name[4096 + 256];
         if ((!rows && !page) || strncmp(de->d_name, prefix, n))
             continue;

@@ -119,22 +119,30 @@ int hl_path_pread_all(int fd, void *p, size_t n, off_t at)
     return 0;
 }
 
+/* ---- names ---- */
+
+const char *hl_path_last(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
+int hl_path_ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), k = strlen(end);
+    return n > k && strcmp(name + n - k, end) == 0;
+}
+
 /* ---- outputs ---- */
 
 /* Temporary names are ".heapline-HASH-RANDOM": short whatever the output's name is,
  * and told from other people's files. */
 enum { TEMP_HASH_AT = 10, TEMP_RANDOM_AT = TEMP_HASH_AT + 17, TEMP_BYTES = 44 };
 
-static const char *last_part(const char *name)
-{
-    const char *slash = strrchr(name, '/');
-    return slash ? slash + 1 : name;
-}
-
 /* The folder of an output, for openat and friends. */
 static int open_folder(const char *name)
 {
-    const char *last = last_part(name);
+    const char *last = hl_path_last(name);
     char *folder = last == name ? strdup(".") : strndup(name, (size_t)(last - name));
     int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     int saved = errno;
@@ -147,7 +155,7 @@ static void temp_name(const char *name, char out[TEMP_BYTES])
 {
     static uint64_t count;
     uint64_t h = 14695981039346656037u, r;
-    for (const char *s = last_part(name); *s; s++)
+    for (const char *s = hl_path_last(name); *s; s++)
         h = (h ^ (unsigned char)*s) * 1099511628211u;
     if (getrandom(&r, sizeof r, 0) != sizeof r)
         r = (uint64_t)getpid() << 32 ^ ++count;
@@ -235,7 +243,7 @@ static int begin_named(struct hl_out *o)
     if (o->fd < 0)
         return -1;
     o->named = 1;
-    int prefix = (int)(last_part(o->name) - o->name);
+    int prefix = (int)(hl_path_last(o->name) - o->name);
     if (asprintf(&o->temp, "%.*s%s", prefix, o->name, temp) >= 0)
         return 0;
     o->temp = NULL;
@@ -333,7 +341,7 @@ static int appear_nameless(struct hl_out *o, const char *last)
 
 static int appear_named(struct hl_out *o, const char *last)
 {
-    if (renameat(o->folder, last_part(o->temp), o->folder, last))
+    if (renameat(o->folder, hl_path_last(o->temp), o->folder, last))
         return -1;
     o->named = 0;
     return 0;
@@ -341,7 +349,7 @@ static int appear_named(struct hl_out *o, const char *last)
 
 int hl_out_commit(struct hl_out *o, struct hl_err *e)
 {
-    const char *last = last_part(o->name);
+    const char *last = hl_path_last(o->name);
     int bad = o->file ? hl_out_finish(o, e) : 0;
     if (!bad && (o->named ? appear_named(o, last) : appear_nameless(o, last)))
         bad = hl_fail_errno(e, "cannot write %s", o->name);
@@ -359,7 +367,7 @@ void hl_out_abort(struct hl_out *o)
     if (o->file)
         fclose(o->file);
     if (o->named && o->temp)
-        unlinkat(o->folder, last_part(o->temp), 0);
+        unlinkat(o->folder, hl_path_last(o->temp), 0);
     if (o->fd >= 0)
         close(o->fd);
     if (o->folder >= 0)

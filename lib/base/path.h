@@ -28,6 +28,11 @@ int hl_path_pwrite_all(int fd, const void *p, size_t n, off_t at);
 /* Read exactly n bytes at an offset. 0; 1 when the file ends before; -1. */
 int hl_path_pread_all(int fd, void *p, size_t n, off_t at);
 
+/* A name without its folders; borrowed from it. */
+const char *hl_path_last(const char *name);
+/* Does it end so, and is more than that? */
+int hl_path_ends_with(const char *name, const char *end);
+
 /* An output until it appears under its name: a file without a name in the target
  * folder, which goes with the process however that ends; where the file system has no
  * such files, one with a temporary name, locked as long as a process holds it. */
