@@ -282,15 +282,18 @@ static struct hl_pour pour_of(struct gather *g, const struct hl_run *run)
                             .run = run};
 }
 
-static int leave_out(void *gather, const struct hl_pour *p, const struct hl_err *why)
+/* *e: why it cannot be read. */
+static int leave_out(void *gather, const struct hl_pour *p, struct hl_err *e)
 {
     struct gather *g = gather;
     size_t at = (size_t)(p->damaged - g->index.entry);
-    if (p->n_points_lost)
+    if (p->n_points_lost) {
         hl_index_lose_points(&g->index, at, p->n_points_lost);
-    else
-        return hl_index_leave_out(&g->index, at, p->damaged_kind, why->text);
-    return 0;
+        return 0;
+    }
+    return hl_index_leave_out(&g->index, at, p->damaged_kind, e->text)
+               ? hl_fail(e, ENOMEM, "no memory left")
+               : 0;
 }
 
 /* From here on the sinks have threads of their own. */
@@ -310,7 +313,7 @@ static int pour(struct gather *g, const struct hl_run *run, struct hl_err *e)
     struct hl_pour p = pour_of(g, run);
     int bad = pour_into(g, g->sink, g->n_sinks, &p, e);
     if (bad && p.damaged && hl_pull_drain(&p.from, &ignored) == 0)
-        g->is_damaged = leave_out(g, &p, e) == 0;
+        g->is_damaged = !leave_out(g, &p, e);
     return bad;
 }
 

@@ -136,7 +136,7 @@ int hl_load(struct hl_loaded *l, struct hl_spool_pool *pool, uid_t uid, const ch
     } else if (!v.has_head) {
         hl_fail(e, HL_ERR_FORMAT, "%s: its head is wrong", name);
     } else {
-        l->flags |= l->spool->is_damaged || l->spool->has_bad_tail ? HL_PROC_NOTE_DAMAGED : 0;
+        l->flags |= hl_spool_has_damage(l->spool) ? HL_PROC_NOTE_DAMAGED : 0;
         count_points(l, pool, name);
         return 0;
     }

@@ -14,9 +14,10 @@ struct hl_pour {
     struct hl_pull_from from;
     const struct hl_run *run;
     struct hl_outlets *out;
-    /* A survey, into no sinks: what is damaged is told here and passed over, with why
-     * it cannot be read; a value other than 0 ends it.  NULL: the first ends it. */
-    int (*note)(void *ctx, const struct hl_pour *p, const struct hl_err *why);
+    /* A survey, into no sinks: what is damaged is told here and passed over; *e says
+     * why it cannot be read, and with -1 why the survey ends.  NULL: the first ends
+     * it. */
+    int (*note)(void *ctx, const struct hl_pour *p, struct hl_err *e);
     void *ctx;
     const struct hl_entry *damaged; /* set by hl_pour: whose data cannot be read */
     enum hl_ask_kind damaged_kind;  /* which of them */

@@ -165,7 +165,7 @@ static void enter_file(struct hl_job *j, struct hl_found_file *file)
         j->member[id].has_end = !file->is_aside;
         return;
     }
-    if (file->loaded->spool->is_damaged || file->loaded->spool->has_bad_tail) {
+    if (hl_spool_has_damage(file->loaded->spool)) {
         hl_log(&j->d->log, HL_LOG_WARNING, "spools damaged", NULL,
                "spool %s: damaged; %llu bytes, but for the end, cannot be read",
                file->loaded->spool->name,

@@ -79,7 +79,8 @@ int hl_fail_in(struct hl_err *e, const char *format, ...)
     va_end(ap);
     make_plain(e->text);
     if (n >= 0 && (size_t)n < sizeof e->text)
-        snprintf(e->text + n, sizeof e->text - (size_t)n, ": %s", old);
+        snprintf(e->text + n, sizeof e->text - (size_t)n, ": %.*s",
+                 (int)(sizeof e->text - (size_t)n), old);
     return -1;
 }
 

@@ -71,6 +71,12 @@ struct hl_spool {
     uint64_t failed_at;
 };
 
+/* Something in its file was changed by somebody else, and is not read. */
+static inline int hl_spool_has_damage(const struct hl_spool *s)
+{
+    return s->is_damaged || s->has_bad_tail;
+}
+
 enum { HL_SPOOL_EXTENTS_MAX = 65536, HL_SPOOL_CATALOGS_MAX = 65536 };
 
 void hl_spool_pool_init(struct hl_spool_pool *p, int root, size_t max_open);
